@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from bayesmkl._estimator.gate_features import features_of, refuse_gate_features
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._utils.docstrings import fill_docs
-from bayesmkl._utils.typing import Samples, Seed, Targets
+from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import (
     check_choice,
     check_flag,
@@ -71,14 +71,17 @@ WIDTHS = (0.5, 0.25)  # of Gaussians of named features, in median distances
 N_FOLDS = 5
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class BySuccess(FeatureGatedClassifier):
     """Classifiers whose gates are regressions of where SVMs of single kernels are right."""
 
-    gate_targets: str
-    gate_kernel: Any
-    gate_C: float
-    gate_epsilon: float
-    gate_bank_: KernelBank | None
+    gate_targets: str = "auto"
+    gate_kernel: Kernel | str = "auto"
+    gate_columns: Sequence[str | int] | np.ndarray | None = None
+    gate_C: float = 1.0
+    gate_epsilon: float = 0.1
+    svm: str = "libsvm"
+    mwu_epsilon: float = 0.05
 
     # ------------------------------------------------------------------------------------------- parameters
 
@@ -269,7 +272,7 @@ def native_of(bank: KernelBank | None) -> Sequence[NativeKernel] | None:
     return None if bank is None or not np.all(bank.kernels_known_psd_) else native_kernels(bank)
 
 
-@dataclass(repr=False, eq=False)
+@dataclass(eq=False, repr=False, kw_only=True)
 @fill_docs(GATED)
 class SwMKLClassifier(BySuccess):
     r"""SwMKL: kernels weighted at every sample by their expected success, then one SVM.
@@ -286,15 +289,11 @@ class SwMKLClassifier(BySuccess):
     %(kernels)s
     C : float, default=1.0
         Factor of the hinge loss of all classifiers, above 0.
-    psd : {"unit-norm", "paper"}, default="unit-norm"
-        How :math:`\kappa` is normalized: by the lengths of the vectors of gates, or as in the paper, which makes it
-        indefinite.
-    lowest_gate : float, default=1e-3
-        Gates below this are raised to it, between 0 and 1.
-    temperature : float, "auto" or None, default="auto"
-        Of the softmax of the regressions, above 0; None takes the regressions as they are, as in the paper. "auto" is
-        None where gates see the kernels themselves, and else 0.3; of named gate features, 0.3 or 0.05, whichever
-        makes the last SVM more accurate in cross-validation, unless ``svm="mwu"``.
+    %(indefinite)s
+    %(kernel_names)s
+    random_state : int, Generator or None, default=None
+        Seed of folds and of what is drawn; None is a fixed seed.
+    %(verbose)s
     gate_targets : {"auto", "cv", "train"}, default="auto"
         Where successes are counted: by 5-fold cross-validation, or at the samples that a classifier was trained on
         (the paper). "auto" is "train" for gates that see the kernel whose success they predict, else "cv".
@@ -314,12 +313,16 @@ class SwMKLClassifier(BySuccess):
         columns of :math:`\kappa`, which is then never formed. The regressions are LibSVM's in both cases.
     mwu_epsilon : float, default=0.05
         With ``svm="mwu"``, the duality gap at which an SVM is finished, as a share of its objective.
+    psd : {"unit-norm", "paper"}, default="unit-norm"
+        How :math:`\kappa` is normalized: by the lengths of the vectors of gates, or as in the paper, which makes it
+        indefinite.
+    lowest_gate : float, default=1e-3
+        Gates below this are raised to it, between 0 and 1.
+    temperature : float, "auto" or None, default="auto"
+        Of the softmax of the regressions, above 0; None takes the regressions as they are, as in the paper. "auto" is
+        None where gates see the kernels themselves, and else 0.3; of named gate features, 0.3 or 0.05, whichever
+        makes the last SVM more accurate in cross-validation, unless ``svm="mwu"``.
     %(tol:libsvm)s
-    %(indefinite)s
-    %(kernel_names)s
-    random_state : int, Generator or None, default=None
-        Seed of folds and of what is drawn; None is a fixed seed.
-    %(verbose)s
 
     Attributes
     ----------
@@ -403,24 +406,10 @@ class SwMKLClassifier(BySuccess):
     True [[...
     """
 
-    kernels: KernelBank | str | None = None
-    _: KW_ONLY
-    C: float = 1.0
     psd: str = "unit-norm"
     lowest_gate: float = 1e-3
     temperature: float | str | None = "auto"
-    gate_targets: str = "auto"
-    gate_kernel: Kernel | str = "auto"
-    gate_columns: Sequence[str | int] | np.ndarray | None = None
-    gate_C: float = 1.0
-    gate_epsilon: float = 0.1
-    svm: str = "libsvm"
-    mwu_epsilon: float = 0.05
     tol: float = 1e-3
-    indefinite: str = "raise"
-    kernel_names: Sequence[str] | np.ndarray | None = None
-    random_state: Seed | None = None
-    verbose: int = 1
 
     PER_TASK = ("smallest_eigenvalue",)
 
@@ -484,7 +473,7 @@ class SwMKLClassifier(BySuccess):
         return swmkl_kernel(self._voting(), result.gates, rows.kernels, gates, self.psd)
 
 
-@dataclass(repr=False, eq=False)
+@dataclass(eq=False, repr=False, kw_only=True)
 @fill_docs(GATED, SwMKLClassifier)
 class LDMKLClassifier(BySuccess):
     r"""LD-MKL: votes of SVMs of single kernels, gated by their expected success.
@@ -504,6 +493,19 @@ class LDMKLClassifier(BySuccess):
     %(kernels)s
     C : float, default=1.0
         Factor of the hinge loss of the classifiers, above 0.
+    %(indefinite)s
+    %(kernel_names)s
+    %(SwMKLClassifier.random_state)s
+    %(verbose)s
+    %(SwMKLClassifier.gate_targets)s
+    %(SwMKLClassifier.gate_kernel)s
+    %(gate_columns)s
+    %(SwMKLClassifier.gate_C)s
+    %(SwMKLClassifier.gate_epsilon)s
+    svm : {"libsvm", "mwu"}, default="libsvm"
+        Solver of the classifiers: LibSVM, or multiplicative weights, with the squared hinge loss and from single
+        columns of the kernel. The regressions are LibSVM's in both cases.
+    %(SwMKLClassifier.mwu_epsilon)s
     sv_gate : {"none", "paper"}, default="none"
         "paper" multiplies the coefficients of a voter by its gate at the support vectors, "none" leaves them as they
         were trained.
@@ -519,21 +521,8 @@ class LDMKLClassifier(BySuccess):
     strict : bool, default=False
         With a threshold, whether samples whose gate is equal to it, up to the accuracy of the regressions, are left
         out, as the paper prints, or kept.
-    %(SwMKLClassifier.gate_targets)s
-    %(SwMKLClassifier.gate_kernel)s
-    %(gate_columns)s
-    %(SwMKLClassifier.gate_C)s
-    %(SwMKLClassifier.gate_epsilon)s
-    svm : {"libsvm", "mwu"}, default="libsvm"
-        Solver of the classifiers: LibSVM, or multiplicative weights, with the squared hinge loss and from single
-        columns of the kernel. The regressions are LibSVM's in both cases.
-    %(SwMKLClassifier.mwu_epsilon)s
     tol : float, default=1e-4
         Tolerance of LibSVM, the largest violation of its optimality conditions.
-    %(indefinite)s
-    %(kernel_names)s
-    %(SwMKLClassifier.random_state)s
-    %(verbose)s
 
     Attributes
     ----------
@@ -615,26 +604,12 @@ class LDMKLClassifier(BySuccess):
     True [[...
     """
 
-    kernels: KernelBank | str | None = None
-    _: KW_ONLY
-    C: float = 1.0
     sv_gate: str = "none"
     bias: str = "refit"
     temperature: float = 0.1
     threshold: float | str = "auto"
     strict: bool = False
-    gate_targets: str = "auto"
-    gate_kernel: Kernel | str = "auto"
-    gate_columns: Sequence[str | int] | np.ndarray | None = None
-    gate_C: float = 1.0
-    gate_epsilon: float = 0.1
-    svm: str = "libsvm"
-    mwu_epsilon: float = 0.05
     tol: float = 1e-4
-    indefinite: str = "raise"
-    kernel_names: Sequence[str] | np.ndarray | None = None
-    random_state: Seed | None = None
-    verbose: int = 1
 
     PER_TASK = ("retrained", "n_selected")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -31,7 +31,6 @@ from bayesmkl.discriminative.localized.clmkl import (
     sample_kmeans,
 )
 from bayesmkl.discriminative.problems import MKLResult, OnStep
-from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.base import Stack
 from bayesmkl.kernels.stacks.dense import DenseStack
 
@@ -40,7 +39,7 @@ LANDMARKS = 1000  # beyond
 LANDMARK_MEANS = {"span": landmark_kmeans, "sample": sample_kmeans}
 
 
-@dataclass(repr=False, eq=False)
+@dataclass(eq=False, repr=False, kw_only=True)
 @fill_docs(CLASSIFIER)
 class CLMKLClassifier(LocalizedClassifier):
     r"""C-LMKL: kernel weights of their own for every cluster of samples, found by a convex problem.
@@ -57,6 +56,11 @@ class CLMKLClassifier(LocalizedClassifier):
     ----------
     %(kernels)s
     %(C)s
+    %(indefinite)s
+    %(kernel_names)s
+    random_state : int, default=None
+        Seed of landmarks and first means. None is a fixed seed.
+    %(verbose)s
     n_clusters : int, default=3
         Number of clusters; with 1 this is `LpMKLClassifier`.
     p_norm : float, default=4/3
@@ -86,11 +90,6 @@ class CLMKLClassifier(LocalizedClassifier):
         With ``svm="mwu"`` the search also ends where a step no longer lowers the objective; the gap is then that of
         the SVMs.
     %(max_iter)s, default=500
-    %(indefinite)s
-    %(kernel_names)s
-    random_state : int, default=None
-        Seed of landmarks and first means. None is a fixed seed.
-    %(verbose)s
 
     Attributes
     ----------
@@ -172,9 +171,6 @@ class CLMKLClassifier(LocalizedClassifier):
            [0., 1.]]))
     """
 
-    kernels: KernelBank | str | None = None
-    _: KW_ONLY
-    C: float = 1.0
     n_clusters: int = 3
     p_norm: float = 4.0 / 3.0
     tau: float | None = None
@@ -187,10 +183,6 @@ class CLMKLClassifier(LocalizedClassifier):
     mwu_epsilon: float = 0.05
     tol: float = 1e-3
     max_iter: int = 500
-    indefinite: str = "raise"
-    kernel_names: Sequence[str] | np.ndarray | None = None
-    random_state: int | None = None
-    verbose: int = 1
 
     PER_TASK = ("kernel_weights",)
 

@@ -7,6 +7,7 @@ what users see. Features that gates depend on are columns of `X` with a bank, or
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,7 +22,7 @@ from bayesmkl._estimator.gate_features import bank_apart, check_gate_columns, re
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.threads import blas_threads_for
-from bayesmkl._utils.typing import Samples, Targets
+from bayesmkl._utils.typing import Samples, Seed, Targets
 from bayesmkl._utils.validation import check_choice, check_scale
 from bayesmkl._utils.warnings import warn_user
 from bayesmkl.discriminative.estimators.base import ALL_LABELED, refuse_missing_labels
@@ -305,8 +306,20 @@ class BaseLocalized(KernelMachine):
         return self.classes_[most_probable(scores)]
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
+class LocalizedParameters(BaseLocalized):
+    """The parameters of all localized methods: fields of dataclasses, which those of each method add to."""
+
+    kernels: KernelBank | str | None = field(default=None, kw_only=False)
+    C: float | None = 1.0
+    indefinite: str = "raise"
+    kernel_names: Sequence[str] | np.ndarray | None = None
+    random_state: Seed | None = None
+    verbose: int = 1
+
+
 @fill_docs(DISCRIMINATIVE)
-class LocalizedClassifier(ClassifierMixin, BaseLocalized):
+class LocalizedClassifier(ClassifierMixin, LocalizedParameters):
     """Classifiers whose gates need nothing but the kernels."""
 
     def fit(self, X: Samples, y: Targets) -> Any:
@@ -447,7 +460,7 @@ class LocalizedClassifier(ClassifierMixin, BaseLocalized):
 
 
 @fill_docs(GATED)
-class FeatureGatedClassifier(ClassifierMixin, BaseLocalized):
+class FeatureGatedClassifier(ClassifierMixin, LocalizedParameters):
     """Classifiers whose gates are functions of features."""
 
     n_gate_features_: int
@@ -639,7 +652,7 @@ class FeatureGatedClassifier(ClassifierMixin, BaseLocalized):
 
 
 @fill_docs(GATED)
-class FeatureGatedRegressor(RegressorMixin, BaseLocalized):
+class FeatureGatedRegressor(RegressorMixin, LocalizedParameters):
     """Regressors whose gates are functions of features."""
 
     n_gate_features_: int

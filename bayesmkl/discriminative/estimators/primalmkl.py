@@ -55,14 +55,22 @@ from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.base import Stack
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class BasePrimalMKL(BaseDiscriminative):
     """A loss of its own, and kernel weights that all tasks of a fit share."""
 
     PATH_PARAMETER = "reg"
-    reg: float
-    p_norm: float
-    weights: str
-    solver: str
+
+    kernels: KernelBank | str | None = field(default=None, kw_only=False)
+    reg: float = 1.0
+    p_norm: float = 1.0
+    weights: str = "spg"
+    solver: str = "newton"
+    tol: float = 1e-3
+    max_iter: int = 500
+    indefinite: str = "raise"
+    kernel_names: Sequence[str] | np.ndarray | None = None
+    verbose: int = 1
 
     def _inner_loss(self) -> Any:
         raise NotImplementedError
@@ -122,10 +130,10 @@ class PrimalMKLClassifier(BasePrimalMKL, DiscriminativeClassifier):
     tol : float, default=1e-3
         Stop when the duality gap is at most this share of the objective.
     %(max_iter)s, default=500
-    %(multiclass)s
     %(indefinite)s
     %(kernel_names)s
     %(verbose)s
+    %(multiclass)s
 
     Attributes
     ----------
@@ -191,17 +199,8 @@ class PrimalMKLClassifier(BasePrimalMKL, DiscriminativeClassifier):
 
     path = path_over_reg
 
-    kernels: KernelBank | str | None = field(default=None, kw_only=False)
-    reg: float = 1.0
-    p_norm: float = 1.0
-    weights: str = "spg"
     solver: str = "auto"
-    tol: float = 1e-3
-    max_iter: int = 500
     multiclass: str = "one-versus-rest"
-    indefinite: str = "raise"
-    kernel_names: Sequence[str] | np.ndarray | None = None
-    verbose: int = 1
 
     def _inner_loss(self) -> SquaredHinge:
         return SquaredHinge(check_scale("reg", self.reg), check_choice("solver", self.solver, HINGE_SOLVERS))
@@ -223,10 +222,6 @@ class PrimalMKLRegressor(BasePrimalMKL, DiscriminativeRegressor):
     %(kernels)s
     reg : float, default=1.0
         :math:`\lambda > 0`; with one kernel and the squared loss, `alpha` of kernel ridge regression.
-    loss : {"squared", "huber"}, default="squared"
-        Huber's loss bounds the influence of outliers.
-    delta : float, default=1.0
-        :math:`\delta > 0` of Huber's loss, in units of the target.
     p_norm : float, default=1.0
         :math:`p \ge 1`; 1 gives few kernels weight, larger values spread it.
     %(PrimalMKLClassifier.weights)s
@@ -239,6 +234,10 @@ class PrimalMKLRegressor(BasePrimalMKL, DiscriminativeRegressor):
     %(indefinite)s
     %(kernel_names)s
     %(verbose)s
+    loss : {"squared", "huber"}, default="squared"
+        Huber's loss bounds the influence of outliers.
+    delta : float, default=1.0
+        :math:`\delta > 0` of Huber's loss, in units of the target.
 
     Attributes
     ----------
@@ -292,18 +291,8 @@ class PrimalMKLRegressor(BasePrimalMKL, DiscriminativeRegressor):
 
     path = path_over_reg
 
-    kernels: KernelBank | str | None = field(default=None, kw_only=False)
-    reg: float = 1.0
     loss: str = "squared"
     delta: float = 1.0
-    p_norm: float = 1.0
-    weights: str = "spg"
-    solver: str = "newton"
-    tol: float = 1e-3
-    max_iter: int = 500
-    indefinite: str = "raise"
-    kernel_names: Sequence[str] | np.ndarray | None = None
-    verbose: int = 1
 
     def _inner_loss(self) -> Squared | Huber:
         reg = check_scale("reg", self.reg)
@@ -331,9 +320,6 @@ class PrimalMKLOneClass(BasePrimalMKL, NoveltyDetector):
     reg : float, default=1.0
         :math:`\lambda > 0`; large values make the score a kernel density estimate, small ones leave few samples
         below the threshold.
-    contamination : "auto" or float, default="auto"
-        Share of the training samples, at most 0.5, that the threshold of `predict` puts outside. "auto" is
-        :math:`\rho`, below which lie exactly the samples with a coefficient.
     p_norm : float, default=2.0
         :math:`p \ge 1`; 1 gives few kernels weight, larger values spread it.
     %(PrimalMKLClassifier.weights)s
@@ -343,6 +329,9 @@ class PrimalMKLOneClass(BasePrimalMKL, NoveltyDetector):
     %(indefinite)s
     %(kernel_names)s
     %(verbose)s
+    contamination : "auto" or float, default="auto"
+        Share of the training samples, at most 0.5, that the threshold of `predict` puts outside. "auto" is
+        :math:`\rho`, below which lie exactly the samples with a coefficient.
 
     Attributes
     ----------
@@ -396,17 +385,8 @@ class PrimalMKLOneClass(BasePrimalMKL, NoveltyDetector):
     (10, [1, -1])
     """
 
-    kernels: KernelBank | str | None = field(default=None, kw_only=False)
-    reg: float = 1.0
     contamination: str | float = "auto"
     p_norm: float = 2.0
-    weights: str = "spg"
-    solver: str = "newton"
-    tol: float = 1e-3
-    max_iter: int = 500
-    indefinite: str = "raise"
-    kernel_names: Sequence[str] | np.ndarray | None = None
-    verbose: int = 1
 
     def _inner_loss(self) -> OneClass:
         return OneClass(check_scale("reg", self.reg), check_choice("solver", self.solver, SOLVERS))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
 from bayesmkl._utils.docstrings import fill_docs
-from bayesmkl._utils.typing import Samples, Seed, Targets
+from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_choice, check_flag
 from bayesmkl._utils.warnings import warn_user
 from bayesmkl.discriminative.estimators.localized import LocalizedClassifier, Rows, are_wrong
@@ -30,12 +30,11 @@ from bayesmkl.discriminative.localized.samkl import (
     switch_gates,
 )
 from bayesmkl.discriminative.problems import OnStep
-from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.base import Stack
 from bayesmkl.kernels.stacks.dense import DenseStack
 
 
-@dataclass(repr=False, eq=False)
+@dataclass(eq=False, repr=False, kw_only=True)
 @fill_docs(CLASSIFIER)
 class SAMKLClassifier(LocalizedClassifier):
     r"""Multiple kernel learning that switches kernels off for single samples.
@@ -52,6 +51,11 @@ class SAMKLClassifier(LocalizedClassifier):
     ----------
     %(kernels)s
     %(C)s
+    %(indefinite)s
+    %(kernel_names)s
+    random_state : int, Generator or None, default=None
+        Seed of ``ties="random"``; None is a fixed seed.
+    %(verbose)s
     max_switches : int, default=1
         How many switches of a sample may differ from the initial ones, :math:`m_0`. 0 is SimpleMKL.
     initial_switches : {"ones", "support"} or array-like of bool of shape (n_kernels,), default="ones"
@@ -77,11 +81,6 @@ class SAMKLClassifier(LocalizedClassifier):
         Maximum number of alternations.
     gap_tol : float, default=1e-2
         Duality gap, relative to the objective, up to which kernel weights and SVM are found in each of them.
-    %(indefinite)s
-    %(kernel_names)s
-    random_state : int, Generator or None, default=None
-        Seed of ``ties="random"``; None is a fixed seed.
-    %(verbose)s
 
     Attributes
     ----------
@@ -173,9 +172,6 @@ class SAMKLClassifier(LocalizedClassifier):
            [1, 1, 1]])
     """
 
-    kernels: KernelBank | str | None = None
-    _: KW_ONLY
-    C: float = 1.0
     max_switches: int = 1
     initial_switches: Sequence[bool] | np.ndarray | str | None = "ones"
     ties: str = "smallest"
@@ -185,10 +181,6 @@ class SAMKLClassifier(LocalizedClassifier):
     tol: float = 1e-4
     max_iter: int = 20
     gap_tol: float = 1e-2
-    indefinite: str = "raise"
-    kernel_names: Sequence[str] | np.ndarray | None = None
-    random_state: Seed | None = None
-    verbose: int = 1
 
     PER_TASK = ("kernel_weights", "margins")
     _FLAGS = ("normalize", "fallback")
