@@ -35,7 +35,6 @@ from bayesmkl.discriminative.primal.primalmkl import (
     Graph,
     LapMKLOptions,
     PrimalMKLOptions,
-    PrimalMKLResult,
     deform,
     fit_lapmkl,
     fit_primalmkl,
@@ -89,15 +88,9 @@ class BasePrimalMKL(BaseDiscriminative):
 
     def _learn(
         self, training: Training, targets: np.ndarray, start: np.ndarray | None, on_step: OnStep
-    ) -> PrimalMKLResult:
+    ) -> MKLResult:
         check_above_rounding("reg", self.reg, training.stack)
         return fit_primalmkl(training.stack, targets, self._inner_loss(), self._options(), start, on_step)
-
-    def _store(self, found: Sequence[Any], n_tasks: int) -> None:
-        """Set the fitted attributes, the path of the weights among them."""
-        super()._store(found, n_tasks)
-        histories = tuple(each.weights_history for each in found)
-        self.weights_history_ = histories[0] if len(histories) == 1 else histories
 
 
 @fill_docs(CLASSIFIER)
@@ -148,8 +141,6 @@ class PrimalMKLClassifier(BasePrimalMKL, DiscriminativeClassifier):
     %(n_active_kernels_)s
     objective_history_ : ndarray of shape (n_iter_,) +
         `F` at the start and after every update; it never rises.
-    weights_history_ : ndarray of shape (n_iter_, n_kernels) +
-        The weights of these updates.
     duality_gap_ : float +
         Of the objective.
     n_iter_, n_solves_ : int +
@@ -250,7 +241,6 @@ class PrimalMKLRegressor(BasePrimalMKL, DiscriminativeRegressor):
     %(support_fraction_)s
     %(n_active_kernels_)s
     %(PrimalMKLClassifier.objective_history_)s
-    %(PrimalMKLClassifier.weights_history_)s
     duality_gap_ : float
         Of the objective.
     %(PrimalMKLClassifier.n_iter_, n_solves_)s
@@ -344,7 +334,6 @@ class PrimalMKLOneClass(BasePrimalMKL, NoveltyDetector):
     %(support_fraction_)s
     %(n_active_kernels_)s
     %(PrimalMKLClassifier.objective_history_)s
-    %(PrimalMKLClassifier.weights_history_)s
     duality_gap_ : float
         Of the objective.
     %(PrimalMKLClassifier.n_iter_, n_solves_)s

@@ -98,20 +98,6 @@ class PrimalMKLOptions(NamedTuple):
     max_iter: int = 500
 
 
-class PrimalMKLResult(NamedTuple):
-    r"""Weights, solutions, and the weights after every update.
-
-    Parameters
-    ----------
-    result : MKLResult
-        Objectives in the paper's scale, :math:`\lambda` times the standard form.
-    weights_history : ndarray of shape (n_iter, n_kernels)
-    """
-
-    result: MKLResult
-    weights_history: np.ndarray
-
-
 def solve_all(
     stack: Stack,
     targets: np.ndarray,
@@ -156,7 +142,7 @@ CERTAIN = 1e-6  # relative duality gap up to which rounding, not an unsolved inn
 
 
 class Trace:
-    """Objectives and weights after every update, the largest dual value that was met, and the stopping rule.
+    """Objectives after every update, the largest dual value that was met, and the stopping rule.
 
     `refresh` brings quadratics that are out of date up to date. Until then dual values are promises, which are looked
     at where they would end the search.
@@ -174,7 +160,7 @@ class Trace:
         self.bound = self.promise = -np.inf
         self.promising: WeightedFit | None = None
         self.see(fit)
-        self.objectives, self.weights = [primal_value(fit)], [fit.kernel_weights]
+        self.objectives = [primal_value(fit)]
 
     @property
     def n_updates(self) -> int:
@@ -200,7 +186,6 @@ class Trace:
         """Record an update of the weights."""
         self.see(fit)
         self.objectives.append(primal_value(fit))
-        self.weights.append(fit.kernel_weights)
         if self.on_step is not None:
             gap = self.gap(fit) / max(abs(fit.objective), 1e-300)
             self.on_step(self.n_updates, f"relative duality gap {gap:.1e}")
@@ -233,14 +218,11 @@ class Trace:
         """Return whether weights that cannot be improved come from inner problems that are far from solved."""
         return self.certified_gap(fit) > max(self.options.tol, CERTAIN) * abs(primal_value(fit))
 
-    def result(self, fit: WeightedFit, outcome: Outcome, n_solves: int) -> PrimalMKLResult:
+    def result(self, fit: WeightedFit, outcome: Outcome, n_solves: int) -> MKLResult:
         """Return the fit of the last update with its history."""
         self.see(fit)
         history = self.reg * np.array(self.objectives)
-        return PrimalMKLResult(
-            result_of(fit, history.tolist(), outcome, n_solves, self.reg * self.certified_gap(fit)),
-            np.stack(self.weights),
-        )
+        return result_of(fit, history.tolist(), outcome, n_solves, self.reg * self.certified_gap(fit))
 
 
 def primal_value(fit: WeightedFit) -> float:
@@ -263,7 +245,7 @@ def fit_primalmkl(
     options: PrimalMKLOptions,
     start: np.ndarray | None = None,
     on_step: OnStep = None,
-) -> PrimalMKLResult:
+) -> MKLResult:
     """Learn kernel weights that all tasks share, and one learner per task.
 
     Parameters
@@ -280,7 +262,7 @@ def fit_primalmkl(
 
     Returns
     -------
-    PrimalMKLResult
+    MKLResult
         Its objective never rises from one update to the next.
 
     Examples
@@ -291,7 +273,7 @@ def fit_primalmkl(
     >>> x = np.linspace(-1.0, 1.0, 20)
     >>> stack = DenseStack(np.stack([np.outer(x, x), np.outer(x**2, x**2)]))
     >>> found = fit_primalmkl(stack, np.sign(x)[None], SquaredHinge(0.1), PrimalMKLOptions())
-    >>> found.result.kernel_weights.round(6), found.result.outcome.name
+    >>> found.kernel_weights.round(6), found.outcome.name
     (array([1., 0.]), 'CONVERGED')
     """
     uniform = np.full(stack.n_kernels, stack.n_kernels ** (-1.0 / options.p_norm))
@@ -310,7 +292,7 @@ def _by_spg(
     options: PrimalMKLOptions,
     weights: np.ndarray,
     on_step: OnStep,
-) -> PrimalMKLResult:
+) -> MKLResult:
     """Run projected spectral gradients on :math:`J(d)`, with a monotone line search."""
     inner_tol = INNER_SHARE * options.tol
     solve = Solver(stack, targets, inner)
@@ -356,7 +338,7 @@ def _by_closed_form(
     options: PrimalMKLOptions,
     weights: np.ndarray,
     on_step: OnStep,
-) -> PrimalMKLResult:
+) -> MKLResult:
     r"""Alternate inner problems and :math:`d_m \propto \|w_m\|^{2/(p+1)}`: block coordinate descent."""
     fit = solve_all(stack, targets, inner, weights, INNER_SHARE * options.tol)
     trace = Trace(fit, inner.reg, options, on_step)
@@ -379,7 +361,7 @@ def _by_algorithm_1(
     options: PrimalMKLOptions,
     weights: np.ndarray,
     on_step: OnStep,
-) -> PrimalMKLResult:
+) -> MKLResult:
     """Alternate one step for the inner problems with Algorithm 4 for the weights."""
     problems = [inner.problem(target) for target in targets]
     nothing = np.zeros(stack.n_train)
