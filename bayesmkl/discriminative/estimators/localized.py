@@ -311,7 +311,7 @@ class LocalizedParameters(BaseLocalized):
     """The parameters of all localized methods: fields of dataclasses, which those of each method add to."""
 
     kernels: KernelBank | str | None = field(default=None, kw_only=False)
-    C: float | None = 1.0
+    C: Any = 1.0
     indefinite: str = "raise"
     kernel_names: Sequence[str] | np.ndarray | None = None
     random_state: Seed | None = None
