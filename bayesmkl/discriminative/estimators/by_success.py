@@ -287,10 +287,10 @@ class SwMKLClassifier(BySuccess):
     Parameters
     ----------
     %(kernels)s
-    C : float, default=1.0
-        Factor of the hinge loss of all classifiers, above 0.
     %(indefinite)s
     %(kernel_names)s
+    C : float, default=1.0
+        Factor of the hinge loss of all classifiers, above 0.
     random_state : int, Generator or None, default=None
         Seed of folds and of what is drawn; None is a fixed seed.
     %(verbose)s
@@ -491,10 +491,10 @@ class LDMKLClassifier(BySuccess):
     Parameters
     ----------
     %(kernels)s
-    C : float, default=1.0
-        Factor of the hinge loss of the classifiers, above 0.
     %(indefinite)s
     %(kernel_names)s
+    C : float, default=1.0
+        Factor of the hinge loss of the classifiers, above 0.
     %(SwMKLClassifier.random_state)s
     %(verbose)s
     %(SwMKLClassifier.gate_targets)s

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -50,11 +51,19 @@ def check_tube(
     )
 
 
-class KernelMachine(BaseMKL):
+@dataclass(eq=False, repr=False, kw_only=True)
+class KernelParameters(BaseMKL):
+    """The parameters of all discriminative estimators: fields of dataclasses, which those of each method add to."""
+
+    kernels: KernelBank | str | None = field(default=None, kw_only=False)
+    indefinite: str = "raise"
+    kernel_names: Sequence[str] | np.ndarray | None = None
+
+
+class KernelMachine(KernelParameters):
     """Estimators that solve SVMs on kernels, which must be positive semidefinite, and store how they converged."""
 
     PATH_PARAMETER = "C"  # what `path` goes through, and what to change where a fit stalls
-    indefinite: str
     tol: float = 0.0  # of methods without such a parameter
     max_iter: int
     verbose: int = 1

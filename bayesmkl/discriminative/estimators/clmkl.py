@@ -55,9 +55,9 @@ class CLMKLClassifier(LocalizedClassifier):
     Parameters
     ----------
     %(kernels)s
-    %(C)s
     %(indefinite)s
     %(kernel_names)s
+    %(C)s
     random_state : int, default=None
         Seed of landmarks and first means. None is a fixed seed.
     %(verbose)s

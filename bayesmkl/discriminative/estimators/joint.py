@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,6 @@ from bayesmkl.discriminative.global_weights.joint import SILP, SMO, Lp, Simple
 from bayesmkl.discriminative.global_weights.mwumkl import MWUOptions, fit_mwumkl
 from bayesmkl.discriminative.problems import MKLResult, OnStep
 from bayesmkl.discriminative.weights import Training
-from bayesmkl.kernels.bank import KernelBank
 
 
 @fill_docs(CLASSIFIER, Simple)
@@ -38,11 +37,11 @@ class SimpleMKLClassifier(ClassifierParameters):
     Parameters
     ----------
     %(kernels)s
+    %(indefinite)s
+    %(kernel_names)s
     %(C)s
     %(multiclass)s
     %(class_weight)s
-    %(indefinite)s
-    %(kernel_names)s
     %(verbose)s
     %(Simple.solver)s
     %(Simple.tol)s
@@ -126,10 +125,10 @@ class SimpleMKLRegressor(RegressorParameters):
     Parameters
     ----------
     %(kernels)s
-    %(C)s
-    %(epsilon)s
     %(indefinite)s
     %(kernel_names)s
+    %(C)s
+    %(epsilon)s
     %(verbose)s
     %(Simple.solver)s
     %(Simple.tol)s
@@ -198,11 +197,11 @@ class SILPMKLClassifier(ClassifierParameters):
     Parameters
     ----------
     %(kernels)s
+    %(indefinite)s
+    %(kernel_names)s
     %(C)s
     %(multiclass)s
     %(class_weight)s
-    %(indefinite)s
-    %(kernel_names)s
     %(verbose)s
     %(SILP.tol)s
     %(SILP.max_iter)s
@@ -282,11 +281,11 @@ class LpMKLClassifier(ClassifierParameters):
     Parameters
     ----------
     %(kernels)s
+    %(indefinite)s
+    %(kernel_names)s
     %(C)s
     %(multiclass)s
     %(class_weight)s
-    %(indefinite)s
-    %(kernel_names)s
     %(verbose)s
     %(Lp.p_norm)s
     %(Lp.tol)s
@@ -367,10 +366,10 @@ class LpMKLRegressor(RegressorParameters):
     Parameters
     ----------
     %(kernels)s
-    %(C)s
-    %(epsilon)s
     %(indefinite)s
     %(kernel_names)s
+    %(C)s
+    %(epsilon)s
     %(verbose)s
     %(Lp.p_norm)s
     %(Lp.tol)s
@@ -440,11 +439,11 @@ class GMKLClassifier(ClassifierParameters):
     Parameters
     ----------
     %(kernels)s
+    %(indefinite)s
+    %(kernel_names)s
     %(C)s
     %(multiclass)s
     %(class_weight)s
-    %(indefinite)s
-    %(kernel_names)s
     %(verbose)s
     %(GMKL.regularizer)s
     %(GMKL.combination)s
@@ -536,11 +535,11 @@ class SMOMKLClassifier(ClassifierParameters):
     Parameters
     ----------
     %(kernels)s
+    %(indefinite)s
+    %(kernel_names)s
     %(C)s
     %(multiclass)s
     %(class_weight)s
-    %(indefinite)s
-    %(kernel_names)s
     %(verbose)s
     %(SMO.reg_weights)s
     %(SMO.p_norm)s
@@ -623,6 +622,9 @@ class MWUMKLClassifier(DiscriminativeClassifier):
     Parameters
     ----------
     %(kernels)s
+    %(indefinite)s
+        "clip" evaluates all kernels in full.
+    %(kernel_names)s
     C : float, default=1.0
         Factor of the squared hinge loss.
     epsilon : float, default=0.05
@@ -634,9 +636,6 @@ class MWUMKLClassifier(DiscriminativeClassifier):
     max_iter : int, default=50000
         Maximum number of iterations. One takes two columns of every kernel.
     %(multiclass)s
-    %(indefinite)s
-        "clip" evaluates all kernels in full.
-    %(kernel_names)s
     %(verbose)s
 
     Attributes
@@ -700,14 +699,11 @@ class MWUMKLClassifier(DiscriminativeClassifier):
     [...] True True
     """
 
-    kernels: KernelBank | str | None = field(default=None, kw_only=False)
     C: float = 1.0
     epsilon: float = 0.05
     stopping: str = "gap"
     max_iter: int = 50_000
     multiclass: str = "one-versus-rest"
-    indefinite: str = "raise"
-    kernel_names: Sequence[str] | np.ndarray | None = None
     verbose: int = 1
 
     def _options(self) -> MWUOptions:

@@ -291,9 +291,9 @@ class LMKLClassifier(LearnedGates, FeatureGatedClassifier):
         A bank is cloned and fitted on `X`. With "precomputed", `X` is a stack of kernels of shape
         (n_samples, n_train, n_kernels), or (n_samples, n_train) for one kernel, and the features of the gates are
         passed as `gate_features`. None is ``KernelBank()``.
-    %(C)s
     %(indefinite)s
     %(kernel_names)s
+    %(C)s
     random_state : int or Generator, default=None
         Seed of the random starts, the same for every class. None is a fixed seed.
     %(verbose)s
@@ -445,9 +445,9 @@ class LMKLRegressor(LearnedGates, FeatureGatedRegressor):
     Parameters
     ----------
     %(LMKLClassifier.kernels)s
-    %(C)s
     %(indefinite)s
     %(kernel_names)s
+    %(C)s
     random_state : int or Generator, default=None
         Seed of the random starts. None is a fixed seed.
     %(verbose)s

@@ -7,7 +7,7 @@ what users see. Features that gates depend on are columns of `X` with a bank, or
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -310,10 +310,7 @@ class BaseLocalized(KernelMachine):
 class LocalizedParameters(BaseLocalized):
     """The parameters of all localized methods: fields of dataclasses, which those of each method add to."""
 
-    kernels: KernelBank | str | None = field(default=None, kw_only=False)
     C: Any = 1.0
-    indefinite: str = "raise"
-    kernel_names: Sequence[str] | np.ndarray | None = None
     random_state: Seed | None = None
     verbose: int = 1
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -50,7 +50,6 @@ from bayesmkl.discriminative.primal.solve import (
 )
 from bayesmkl.discriminative.problems import MKLResult, OnStep
 from bayesmkl.discriminative.weights import Training
-from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.base import Stack
 
 
@@ -60,15 +59,12 @@ class BasePrimalMKL(BaseDiscriminative):
 
     PATH_PARAMETER = "reg"
 
-    kernels: KernelBank | str | None = field(default=None, kw_only=False)
     reg: float = 1.0
     p_norm: float = 1.0
     weights: str = "spg"
     solver: str = "newton"
     tol: float = 1e-3
     max_iter: int = 500
-    indefinite: str = "raise"
-    kernel_names: Sequence[str] | np.ndarray | None = None
     verbose: int = 1
 
     def _inner_loss(self) -> Any:
@@ -106,6 +102,8 @@ class PrimalMKLClassifier(BasePrimalMKL, DiscriminativeClassifier):
     Parameters
     ----------
     %(kernels)s
+    %(indefinite)s
+    %(kernel_names)s
     reg : float, default=1.0
         :math:`\lambda > 0`; `1 / C` of an SVM with squared slacks.
     p_norm : float, default=1.0
@@ -123,8 +121,6 @@ class PrimalMKLClassifier(BasePrimalMKL, DiscriminativeClassifier):
     tol : float, default=1e-3
         Stop when the duality gap is at most this share of the objective.
     %(max_iter)s, default=500
-    %(indefinite)s
-    %(kernel_names)s
     %(verbose)s
     %(multiclass)s
 
@@ -211,6 +207,8 @@ class PrimalMKLRegressor(BasePrimalMKL, DiscriminativeRegressor):
     Parameters
     ----------
     %(kernels)s
+    %(indefinite)s
+    %(kernel_names)s
     reg : float, default=1.0
         :math:`\lambda > 0`; with one kernel and the squared loss, `alpha` of kernel ridge regression.
     p_norm : float, default=1.0
@@ -222,8 +220,6 @@ class PrimalMKLRegressor(BasePrimalMKL, DiscriminativeRegressor):
         preconditioned conjugate gradients, what the paper compares itself with.
     %(PrimalMKLClassifier.tol)s
     %(max_iter)s, default=500
-    %(indefinite)s
-    %(kernel_names)s
     %(verbose)s
     loss : {"squared", "huber"}, default="squared"
         Huber's loss bounds the influence of outliers.
@@ -307,6 +303,8 @@ class PrimalMKLOneClass(BasePrimalMKL, NoveltyDetector):
     Parameters
     ----------
     %(kernels)s
+    %(indefinite)s
+    %(kernel_names)s
     reg : float, default=1.0
         :math:`\lambda > 0`; large values make the score a kernel density estimate, small ones leave few samples
         below the threshold.
@@ -316,8 +314,6 @@ class PrimalMKLOneClass(BasePrimalMKL, NoveltyDetector):
     %(PrimalMKLRegressor.solver)s
     %(PrimalMKLClassifier.tol)s
     %(max_iter)s, default=500
-    %(indefinite)s
-    %(kernel_names)s
     %(verbose)s
     contamination : "auto" or float, default="auto"
         Share of the training samples, at most 0.5, that the threshold of `predict` puts outside. "auto" is
@@ -404,6 +400,8 @@ class LapMKLClassifier(DiscriminativeClassifier):
         A bank is cloned and fitted on all rows of `X`, labeled or not. With "precomputed", `X` is a stack of kernels
         of shape (n_samples, n_train, n_kernels), or (n_samples, n_train) for one kernel. None is ``KernelBank()``.
         One kernel makes a Laplacian support vector machine (LapSVM).
+    %(indefinite)s
+    %(kernel_names)s
     gamma_ambient : float, default=0.01
         :math:`\gamma_A > 0`, penalty of the norms; `reg` of PrimalMKL.
     gamma_intrinsic : float, default=0.01
@@ -433,8 +431,6 @@ class LapMKLClassifier(DiscriminativeClassifier):
         that the gradient promises.
     %(max_iter)s, default=200
     %(multiclass)s
-    %(indefinite)s
-    %(kernel_names)s
     %(verbose)s
 
     Attributes
@@ -524,7 +520,6 @@ class LapMKLClassifier(DiscriminativeClassifier):
 
     _takes_sparse = False  # the graph compares samples
 
-    kernels: KernelBank | str | None = field(default=None, kw_only=False)
     gamma_ambient: float = 0.01
     gamma_intrinsic: float = 0.01
     n_neighbors: int = 10
@@ -536,8 +531,6 @@ class LapMKLClassifier(DiscriminativeClassifier):
     tol: float = 1e-3
     max_iter: int = 200
     multiclass: str = "one-versus-rest"
-    indefinite: str = "raise"
-    kernel_names: Sequence[str] | np.ndarray | None = None
     verbose: int = 1
 
     def fit(self, X: Samples, y: Targets) -> LapMKLClassifier:

@@ -50,9 +50,9 @@ class SAMKLClassifier(LocalizedClassifier):
     Parameters
     ----------
     %(kernels)s
-    %(C)s
     %(indefinite)s
     %(kernel_names)s
+    %(C)s
     random_state : int, Generator or None, default=None
         Seed of ``ties="random"``; None is a fixed seed.
     %(verbose)s

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,6 @@ from bayesmkl.discriminative.global_weights.lpboostmkl import LPBoostMKLResult, 
 from bayesmkl.discriminative.global_weights.two_stage import Alignment, BestKernel, OptimalKernel, Uniform
 from bayesmkl.discriminative.problems import MKLResult, OnStep
 from bayesmkl.discriminative.weights import Training
-from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.base import Stack
 
 
@@ -37,11 +36,11 @@ class UniformMKLClassifier(ClassifierByRule):
     Parameters
     ----------
     %(kernels)s
+    %(indefinite)s
+    %(kernel_names)s
     %(C)s
     %(class_weight)s
     %(tol:libsvm)s
-    %(indefinite)s
-    %(kernel_names)s
 
     Attributes
     ----------
@@ -95,12 +94,9 @@ class UniformMKLClassifier(ClassifierByRule):
 
     RULE = Uniform
 
-    kernels: KernelBank | str | None = field(default=None, kw_only=False)
     C: float = 1.0
     class_weight: Mapping[Any, float] | str | None = None
     tol: float = 1e-3
-    indefinite: str = "raise"
-    kernel_names: Sequence[str] | np.ndarray | None = None
 
 
 @fill_docs(REGRESSOR, Uniform, UniformMKLClassifier)
@@ -114,11 +110,11 @@ class UniformMKLRegressor(RegressorByRule):
     Parameters
     ----------
     %(kernels)s
+    %(indefinite)s
+    %(kernel_names)s
     %(C)s
     %(epsilon)s
     %(tol:libsvm)s
-    %(indefinite)s
-    %(kernel_names)s
 
     Attributes
     ----------
@@ -164,12 +160,9 @@ class UniformMKLRegressor(RegressorByRule):
 
     RULE = Uniform
 
-    kernels: KernelBank | str | None = field(default=None, kw_only=False)
     C: float | None = None
     epsilon: float | None = None
     tol: float = 1e-3
-    indefinite: str = "raise"
-    kernel_names: Sequence[str] | np.ndarray | None = None
 
 
 @fill_docs(CLASSIFIER, BestKernel)
@@ -184,14 +177,14 @@ class BestKernelClassifier(ClassifierByRule):
     Parameters
     ----------
     %(kernels)s
+    %(indefinite)s
+    %(kernel_names)s
     %(C)s
     %(BestKernel.cv)s
     %(BestKernel.tol)s
     multiclass : {"one-versus-rest", "shared"}, default="one-versus-rest"
         With more than two classes: a kernel of its own for each class, by binary accuracy, or one for all,
         by the accuracy of the class of the highest score.
-    %(indefinite)s
-    %(kernel_names)s
     %(BestKernel.random_state)s
 
     Attributes
@@ -247,13 +240,10 @@ class BestKernelClassifier(ClassifierByRule):
     RULE = BestKernel
     fit = DiscriminativeClassifier.fit  # type: ignore[assignment]  # without weights of samples
 
-    kernels: KernelBank | str | None = field(default=None, kw_only=False)
     C: float = 1.0
     cv: Splits = 5
     tol: float = 1e-3
     multiclass: str = "one-versus-rest"
-    indefinite: str = "raise"
-    kernel_names: Sequence[str] | np.ndarray | None = None
     random_state: int | None = None
 
 
@@ -270,6 +260,8 @@ class AlignmentMKLClassifier(ClassifierByRule):
     Parameters
     ----------
     %(kernels)s
+    %(indefinite)s
+    %(kernel_names)s
     C : float, default=None
         Penalty of margin violations, :math:`C > 0`. None: one over the variance of the samples in the feature space
         of the combined kernel, :math:`\operatorname{tr}(K_\eta^c) / N`; the units of the kernels do not matter then.
@@ -277,8 +269,6 @@ class AlignmentMKLClassifier(ClassifierByRule):
     %(tol:libsvm)s
     %(multiclass)s
     %(class_weight)s
-    %(indefinite)s
-    %(kernel_names)s
 
     Attributes
     ----------
@@ -345,14 +335,11 @@ class AlignmentMKLClassifier(ClassifierByRule):
 
     RULE = Alignment
 
-    kernels: KernelBank | str | None = field(default=None, kw_only=False)
     C: float | None = None
     method: str = "alignf"
     tol: float = 1e-3
     multiclass: str = "one-versus-rest"
     class_weight: Mapping[Any, float] | str | None = None
-    indefinite: str = "raise"
-    kernel_names: Sequence[str] | np.ndarray | None = None
 
 
 @fill_docs(REGRESSOR, Alignment, AlignmentMKLClassifier)
@@ -367,6 +354,8 @@ class AlignmentMKLRegressor(RegressorByRule):
     Parameters
     ----------
     %(kernels)s
+    %(indefinite)s
+    %(kernel_names)s
     C : float, default=None
         Penalty of deviations beyond `epsilon`, :math:`C > 0`. None: the standard deviation of the target over the
         variance of the samples in the feature space of the combined kernel, :math:`\operatorname{tr}(K_\eta^c) / N`;
@@ -374,8 +363,6 @@ class AlignmentMKLRegressor(RegressorByRule):
     %(epsilon)s
     %(Alignment.method)s
     %(tol:libsvm)s
-    %(indefinite)s
-    %(kernel_names)s
 
     Attributes
     ----------
@@ -433,13 +420,10 @@ class AlignmentMKLRegressor(RegressorByRule):
 
     RULE = Alignment
 
-    kernels: KernelBank | str | None = field(default=None, kw_only=False)
     C: float | None = None
     epsilon: float | None = None
     method: str = "alignf"
     tol: float = 1e-3
-    indefinite: str = "raise"
-    kernel_names: Sequence[str] | np.ndarray | None = None
 
 
 @fill_docs(CLASSIFIER, OptimalKernel)
@@ -454,11 +438,11 @@ class OBMKLClassifier(ClassifierParameters):
     Parameters
     ----------
     %(kernels)s
+    %(indefinite)s
+    %(kernel_names)s
     %(C)s
     %(multiclass)s
     %(class_weight)s
-    %(indefinite)s
-    %(kernel_names)s
     %(verbose)s
     %(OptimalKernel.method)s
     %(OptimalKernel.tol)s
@@ -546,6 +530,8 @@ class EasyMKLClassifier(ClassifierByRule):
     Parameters
     ----------
     %(kernels)s
+    %(indefinite)s
+    %(kernel_names)s
     C : float, default=1.0
         Regularization parameter of the final SVM, :math:`C > 0`: penalty of margin violations; "komd" has none.
     %(Easy.reg)s
@@ -553,8 +539,6 @@ class EasyMKLClassifier(ClassifierByRule):
     %(Easy.tol)s
     %(Easy.max_iter)s
     %(multiclass)s
-    %(indefinite)s
-    %(kernel_names)s
     %(verbose)s
 
     Attributes
@@ -614,15 +598,12 @@ class EasyMKLClassifier(ClassifierByRule):
     RULE = Easy
     fit = DiscriminativeClassifier.fit  # type: ignore[assignment]  # without weights of samples
 
-    kernels: KernelBank | str | None = field(default=None, kw_only=False)
     C: float = 1.0
     reg: float = 0.1
     final: str = "svm"
     tol: float = 1e-3
     max_iter: int = 5000
     multiclass: str = "one-versus-rest"
-    indefinite: str = "raise"
-    kernel_names: Sequence[str] | np.ndarray | None = None
     verbose: int = 1
 
 
@@ -640,6 +621,8 @@ class LPBoostMKLClassifier(DiscriminativeClassifier):
     Parameters
     ----------
     %(kernels)s
+    %(indefinite)s
+    %(kernel_names)s
     C : float, default=1.0
         Penalty of margin violations in the SVMs of all kernels, :math:`C > 0`.
     C_values : sequence of float, default=None
@@ -653,8 +636,6 @@ class LPBoostMKLClassifier(DiscriminativeClassifier):
     multiclass : {"one-versus-rest", "shared"}, default="shared"
         Of more than two classes: one set of weights for all, by the margins of the class of a sample against every
         other one (the paper), or weights of its own for every class against the rest.
-    %(indefinite)s
-    %(kernel_names)s
     random_state : int or None, default=None
         Seed of the folds. None is a fixed seed.
 
@@ -719,15 +700,12 @@ class LPBoostMKLClassifier(DiscriminativeClassifier):
     gaussian(width=1) · petal True
     """
 
-    kernels: KernelBank | str | None = field(default=None, kw_only=False)
     C: float = 1.0
     C_values: Sequence[float] | np.ndarray | None = None
     nu: float = 0.2
     cv: Splits = 5
     tol: float = 1e-3
     multiclass: str = "shared"
-    indefinite: str = "raise"
-    kernel_names: Sequence[str] | np.ndarray | None = None
     random_state: int | None = None
 
     def _check_parameters(self) -> None:
