@@ -22,7 +22,7 @@ from bayesmkl._utils.validation import (
     float_of,
     shown,
 )
-from bayesmkl.discriminative.estimators.checked import SINGLE_PRECISION
+from bayesmkl.discriminative.estimators.checked import SINGLE_PRECISION, check_below_one
 from bayesmkl.discriminative.estimators.localized import FeatureGatedClassifier, LocalFit, Rows
 from bayesmkl.discriminative.estimators.shared_docs import GATED
 from bayesmkl.discriminative.folds import evenly_dealt
@@ -414,9 +414,7 @@ class SwMKLClassifier(BySuccess):
     PER_TASK = ("smallest_eigenvalue",)
 
     def _options(self) -> SwMKLOptions:
-        lowest = check_number("lowest_gate", self.lowest_gate, low=0.0)
-        if lowest >= 1.0:
-            raise ValueError(f"`lowest_gate` must be below 1, the largest gate; got {lowest:g}. Try 1e-3.")
+        lowest = check_below_one("lowest_gate", self.lowest_gate, "the largest gate", 1e-3)
         psd = check_choice("psd", self.psd, PSD)
         temperature = self.temperature
         if isinstance(temperature, str):

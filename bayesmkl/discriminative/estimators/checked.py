@@ -40,6 +40,14 @@ def check_above_rounding(name: str, value: float, stack: KernelColumns) -> None:
         )
 
 
+def check_below_one(name: str, value: Any, what: str, usual: float) -> float:
+    """Return a positive number below one; `what` says what it is, and `usual` is proposed."""
+    share = check_scale(name, value)
+    if share >= 1.0:
+        raise ValueError(f"`{name}` must be below 1, {what}; got {share:g}. Try {usual:g}.")
+    return share
+
+
 def check_tube(
     C: float | None, epsilon: float | None, weights: np.ndarray | None = None
 ) -> EpsilonInsensitive:

@@ -15,6 +15,7 @@ from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_choice, check_integer, check_scale
 from bayesmkl._utils.warnings import warn_user
 from bayesmkl.discriminative.estimators.base import DiscriminativeClassifier
+from bayesmkl.discriminative.estimators.checked import check_below_one
 from bayesmkl.discriminative.estimators.mkl import ClassifierParameters, RegressorParameters
 from bayesmkl.discriminative.estimators.shared_docs import CLASSIFIER, REGRESSOR
 from bayesmkl.discriminative.global_weights.gmkl import GMKL
@@ -707,14 +708,9 @@ class MWUMKLClassifier(DiscriminativeClassifier):
     verbose: int = 1
 
     def _options(self) -> MWUOptions:
-        epsilon = check_scale("epsilon", self.epsilon)
-        if epsilon >= 1.0:
-            raise ValueError(
-                f"`epsilon` must be below 1, a share of the objective; got {epsilon:g}. Try 0.05."
-            )
         return MWUOptions(
             C=check_scale("C", self.C),
-            epsilon=epsilon,
+            epsilon=check_below_one("epsilon", self.epsilon, "a share of the objective", 0.05),
             stopping=check_choice("stopping", self.stopping, ("gap", "paper")),
             max_iter=check_integer("max_iter", self.max_iter, low=1),
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Self
 
@@ -28,7 +28,7 @@ from bayesmkl.discriminative.global_weights.two_stage import InUnitVariance
 from bayesmkl.discriminative.primal.solve import OneClass
 from bayesmkl.discriminative.problems import InnerProblem, OnStep
 from bayesmkl.discriminative.svm.libsvm import Hinge, spread_of
-from bayesmkl.discriminative.weights import Learned, Training, WeightRule
+from bayesmkl.discriminative.weights import Training, WeightRule
 from bayesmkl.kernels.alignment import centering_errors
 from bayesmkl.kernels.stacks.base import Stack
 
@@ -113,13 +113,6 @@ class ByRule(BaseDiscriminative):
             svm = InUnitVariance(svm, counts)
         training = training._replace(unit=self._unit(targets[0], counts))
         return self._rule.checked().learn(training, targets, svm, start, on_step)
-
-    def _store(self, found: Sequence[Any], n_tasks: int) -> None:
-        super()._store(found, n_tasks)
-        if isinstance(found[0], Learned):
-            for name in found[0].more:
-                values = [each.more[name] for each in found]
-                setattr(self, f"{name}_", np.stack(values) if len(values) > 1 else values[0])
 
     def gates(self, X: Samples | None = None) -> np.ndarray:
         r"""Return the same gates for every row, :math:`\sqrt{d_m}`; a product of kernels has none, and is refused."""

@@ -29,7 +29,7 @@ from bayesmkl.discriminative.localized.samkl import (
     initial_support,
     switch_gates,
 )
-from bayesmkl.discriminative.problems import OnStep
+from bayesmkl.discriminative.problems import OnStep, silent
 from bayesmkl.kernels.stacks.base import Stack
 from bayesmkl.kernels.stacks.dense import DenseStack
 
@@ -217,7 +217,7 @@ class SAMKLClassifier(LocalizedClassifier):
         return self._switch(training.kernels, target, budget, self._rng(), on_step)
 
     def _switch(
-        self, stack: Stack, target: np.ndarray, budget: int, rng: Any, on_step: OnStep | None = None
+        self, stack: Stack, target: np.ndarray, budget: int, rng: Any, on_step: OnStep = silent
     ) -> SAMKLResult:
         options = self._options()._replace(max_switches=budget)
         if isinstance(self.initial_switches, str) and self.initial_switches == "support":

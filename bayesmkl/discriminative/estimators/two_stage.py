@@ -12,14 +12,15 @@ from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.typing import Splits
 from bayesmkl._utils.validation import check_folds, check_number, check_scale, shown
 from bayesmkl.discriminative.estimators.base import DiscriminativeClassifier
+from bayesmkl.discriminative.estimators.checked import check_below_one
 from bayesmkl.discriminative.estimators.mkl import ClassifierByRule, ClassifierParameters, RegressorByRule
 from bayesmkl.discriminative.estimators.shared_docs import CLASSIFIER, REGRESSOR
 from bayesmkl.discriminative.folds import stratified_folds
 from bayesmkl.discriminative.global_weights.easymkl import Easy
-from bayesmkl.discriminative.global_weights.lpboostmkl import LPBoostMKLResult, fit_lpboostmkl
+from bayesmkl.discriminative.global_weights.lpboostmkl import fit_lpboostmkl
 from bayesmkl.discriminative.global_weights.two_stage import Alignment, BestKernel, OptimalKernel, Uniform
-from bayesmkl.discriminative.problems import MKLResult, OnStep
-from bayesmkl.discriminative.weights import Training
+from bayesmkl.discriminative.problems import OnStep
+from bayesmkl.discriminative.weights import Learned, Training
 from bayesmkl.kernels.stacks.base import Stack
 
 
@@ -711,8 +712,7 @@ class LPBoostMKLClassifier(DiscriminativeClassifier):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         self._grid()
-        if check_number("nu", self.nu, low=0.0) >= 1.0:
-            raise ValueError(f"`nu` must be below 1, a share of the samples; got {self.nu:g}. Try 0.2.")
+        check_below_one("nu", self.nu, "a share of the samples", 0.2)
         check_number("tol", self.tol, low=0.0)
         check_folds("cv", self.cv)
 
@@ -720,11 +720,7 @@ class LPBoostMKLClassifier(DiscriminativeClassifier):
         C, values = check_scale("C", self.C), self.C_values
         if values is None:
             return (C,)
-        if (
-            isinstance(values, str | bytes)
-            or not isinstance(values, Sequence | np.ndarray)
-            or not len(values)
-        ):
+        if isinstance(values, str) or not isinstance(values, Sequence | np.ndarray) or not len(values):
             raise ValueError(
                 f"`C_values` must be a list of at least one positive number, or None for `C`; got {shown(values)}."
             )
@@ -734,25 +730,13 @@ class LPBoostMKLClassifier(DiscriminativeClassifier):
         self, training: Training, targets: np.ndarray, start: np.ndarray | None, on_step: OnStep
     ) -> Any:
         folds = stratified_folds(self.cv, self.random_state, targets)
-        return fit_lpboostmkl(training.stack, targets, folds, self._grid(), float(self.nu), float(self.tol))
-
-    def _result_of(self, found: LPBoostMKLResult) -> MKLResult:
-        """Return the result with the sum of all intercepts, and what a sample adds to the scores at most."""
-        voters = found.voters
-        weights, magnitudes = voters.kernel_weights, np.abs(voters.signed_dual)
-        return voters._replace(
-            signed_dual=np.einsum("m,cmi->ci", weights, magnitudes), intercept=voters.intercept @ weights
-        )
-
-    def _store(self, results: Sequence[Any], n_tasks: int) -> None:
-        """Set the fitted attributes; coefficients have an axis for the kernel."""
-        super()._store(results, n_tasks)
-        dual = np.concatenate([result.voters.signed_dual for result in results])
-        self.dual_coef_ = dual if n_tasks > 1 else dual[0]
-        prices, margins = [result.C for result in results], [result.margin for result in results]
-        own_weights = len(results) > 1
-        self.C_ = np.stack(prices) if own_weights else prices[0]
-        self.margin_ = np.array(margins) if own_weights else margins[0]
+        C_values, nu, tol = self._grid(), float(self.nu), float(self.tol)
+        voters, C, margin = fit_lpboostmkl(training.stack, targets, folds, C_values, nu, tol)
+        weights, dual = voters.kernel_weights, voters.signed_dual
+        # the sum of all intercepts, and what a sample adds to the scores at most
+        intercept, most = voters.intercept @ weights, np.einsum("m,cmi->ci", weights, np.abs(dual))
+        more = {"C": C, "margin": margin, "dual_coef": dual[0] if len(dual) == 1 else dual}
+        return Learned(voters._replace(signed_dual=most, intercept=intercept), more)
 
     def _scores_of(self, stack: Stack, used: np.ndarray | slice = slice(None)) -> np.ndarray:
         dual = self.dual_coef_.reshape(-1, *self.dual_coef_.shape[-2:])[:, used]

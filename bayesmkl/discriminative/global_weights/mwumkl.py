@@ -48,7 +48,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bayesmkl._numerics.convergence import Outcome
-from bayesmkl.discriminative.problems import InnerSolution, MKLResult
+from bayesmkl.discriminative.problems import InnerSolution, MKLResult, OnStep, silent
 from bayesmkl.kernels.stacks.base import KernelColumns
 from bayesmkl.kernels.stacks.columns import ColumnCache
 
@@ -123,7 +123,7 @@ def fit_mwumkl(
     stack: KernelColumns,
     targets: np.ndarray,
     options: MWUOptions,
-    on_step: Callable[[int, str], None] | None = None,
+    on_step: OnStep = silent,
 ) -> MKLResult:
     r"""Learn kernel weights for tasks that share them.
 
@@ -178,7 +178,7 @@ def fit_mwumkl(
         if answer.bound > (1.0 + ROUNDING) * upper or gap < -ROUNDING:  # infeasible
             outcome = Outcome.NOT_IMPROVING
             break
-        if on_step is not None and step % REPORT_EVERY == 0:
+        if step % REPORT_EVERY == 0:
             on_step(step, f"relative gap {gap:.1e}")
         if gap <= options.epsilon if options.stopping == "gap" else step == n_steps:
             outcome = Outcome.CONVERGED

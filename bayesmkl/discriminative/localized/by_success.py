@@ -78,7 +78,7 @@ import numpy as np
 from scipy.linalg import eigh_tridiagonal, eigvalsh
 from scipy.special import logsumexp, softmax
 
-from bayesmkl.discriminative.problems import InnerSolution
+from bayesmkl.discriminative.problems import InnerSolution, OnStep, silent
 from bayesmkl.discriminative.svm.libsvm import FREE, solve_svm
 from bayesmkl.discriminative.svm.one_kernel import (
     SVM,
@@ -227,7 +227,7 @@ def fit_success(
     offer: Offer = OWN,
     *,
     choose: Choose | None = None,
-    on_step: Callable[[int, str], None] | None = None,
+    on_step: OnStep = silent,
 ) -> Success:
     """Train one classifier and one regression per kernel.
 
@@ -258,8 +258,7 @@ def fit_success(
     for m, kernel in enumerate(kernels):  # line 1
         svms.append(options.classify(kernel, target))
         outputs.append(scores(kernel, svms[m]))
-        if on_step is not None:
-            on_step(m + 1, "classifiers")
+        on_step(m + 1, "classifiers")
     compares = choose is not None and folds is not None
     some = _drawn(len(target), offer, options.order) if compares else None
     tried = folds if some is None or folds is None else [_within(fold, some) for fold in folds]
@@ -291,8 +290,7 @@ def fit_success(
     gate_svms = []
     for m, kernel in enumerate(gate_kernels):  # line 3
         gate_svms.append(options.regress(kernel, success[m]))
-        if on_step is not None:
-            on_step(len(kernels) + m + 1, "gates")
+        on_step(len(kernels) + m + 1, "gates")
     fitted = gate_outputs(gate_kernels, gate_svms)
     return Success(tuple(svms), success, tuple(gate_svms), fitted, n_solves, chosen)
 
@@ -423,7 +421,7 @@ def fit_voters(
     options: LDMKLOptions = LDMKLOptions(),  # noqa: B008
     first: Sequence[SVM] | None = None,
     *,
-    on_step: Callable[[int], None] | None = None,
+    on_step: OnStep = silent,
 ) -> Voters:
     """Train an SVM per kernel on the samples that are selected for it (lines 5 to 7).
 
@@ -461,8 +459,7 @@ def fit_voters(
             svm = options.success.classify(kernel, target, subset)  # line 6
             n_solves += 1
         voters.append(_voter(kernel, svm, target, gates[m], options))  # line 7
-        if on_step is not None:
-            on_step(m + 1)
+        on_step(m + 1, "voters")
     return Voters(tuple(voters), retrained, n_solves)
 
 
@@ -574,7 +571,7 @@ def fit_swmkl(
     offer: Offer = OWN,
     *,
     solve: Callable[[GatedKernel, np.ndarray], InnerSolution] | None = None,
-    on_step: Callable[[int, str], None] | None = None,
+    on_step: OnStep = silent,
 ) -> SwMKLResult:
     """Learn gates from the success of single kernels, then one SVM on the gated kernel.
 
@@ -634,8 +631,7 @@ def fit_swmkl(
         if options.psd != "unit-norm":
             smallest = smallest_eigenvalue(kernel)
         solution = _solve(kernel, target, options.success)  # line 4
-    if on_step is not None:
-        on_step(2 * len(kernels) + 1, "last SVM")
+    on_step(2 * len(kernels) + 1, "last SVM")
     gap = solution.gap if options.psd == "unit-norm" else np.nan
     dual, intercept, objective, _ = solution
     return SwMKLResult(dual, intercept, gates, success, objective, gap, smallest, temperature)
@@ -820,7 +816,7 @@ def fit_ldmkl(
     options: LDMKLOptions = LDMKLOptions(),  # noqa: B008
     offer: Offer = OWN,
     *,
-    on_step: Callable[[int, str], None] | None = None,
+    on_step: OnStep = silent,
 ) -> LDMKLResult:
     """Learn gates from the success of single kernels, and SVMs on the samples where their gate is open.
 
@@ -865,7 +861,7 @@ def fit_ldmkl(
     )  # lines 1 to 3
     gates = softmax(first.outputs / options.temperature, axis=0)  # line 4
     selected = _above_threshold(first.outputs, options)
-    steps = None if on_step is None else lambda m: on_step(2 * len(kernels) + m, "voters")
+    steps: OnStep = lambda m, status: on_step(2 * len(kernels) + m, status)
     voters = fit_voters(kernels, target, gates, selected, options, first.svms, on_step=steps)
     return LDMKLResult(
         voters.svms,

@@ -27,7 +27,7 @@ says nothing about new samples: whether switches help is for held-out samples to
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,7 +36,7 @@ from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._numerics.simplex import project_simplex
 from bayesmkl._numerics.spectral_gradient import SPGOptions, minimize_spg
 from bayesmkl._utils.validation import check_choice, check_integer, check_number, check_scale
-from bayesmkl.discriminative.problems import InnerSolution, WeightedFit, outer_gap
+from bayesmkl.discriminative.problems import InnerSolution, OnStep, WeightedFit, outer_gap, silent
 from bayesmkl.discriminative.svm.evaluator import (
     Evaluator,
     certify_by_planes,
@@ -140,7 +140,7 @@ def fit_samkl(
     target: np.ndarray,
     options: SAMKLOptions = SAMKLOptions(),  # noqa: B008
     rng: np.random.Generator | None = None,
-    on_step: Callable[[int, str], None] | None = None,
+    on_step: OnStep = silent,
 ) -> SAMKLResult:
     """Alternate between kernel weights, switches and margins (algorithm 1).
 
@@ -187,8 +187,7 @@ def fit_samkl(
         step = solve_weights(stack, target, switches, margins, options, weights)  # line 5
         history.append(step.objective)
         n_solves += step.n_solves
-        if on_step is not None:
-            on_step(n_done + 1, f"objective {step.objective:.6g}, {1.0 - switches.mean():.0%} switched off")
+        on_step(n_done + 1, f"objective {step.objective:.6g}, {1.0 - switches.mean():.0%} switched off")
         if best is None or step.objective < best[0].objective:
             best = step, switches, margins
         if _has_settled(history, options.tol):  # line 11

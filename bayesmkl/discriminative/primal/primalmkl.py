@@ -73,6 +73,7 @@ from bayesmkl.discriminative.problems import (
     lp_weights,
     projection_for,
     result_of,
+    silent,
 )
 from bayesmkl.discriminative.svm.evaluator import MovingCombination, ShrinkingQuadratics, signed_duals
 from bayesmkl.kernels.stacks.base import Stack
@@ -186,9 +187,8 @@ class Trace:
         """Record an update of the weights."""
         self.see(fit)
         self.objectives.append(primal_value(fit))
-        if self.on_step is not None:
-            gap = self.gap(fit) / max(abs(fit.objective), 1e-300)
-            self.on_step(self.n_updates, f"relative duality gap {gap:.1e}")
+        gap = self.gap(fit) / max(abs(fit.objective), 1e-300)
+        self.on_step(self.n_updates, f"relative duality gap {gap:.1e}")
 
     def finish(self, fit: WeightedFit) -> None:
         """Take the inner problems, solved in full at the last weights, for those of the last update."""
@@ -244,7 +244,7 @@ def fit_primalmkl(
     inner: PrimalLoss,
     options: PrimalMKLOptions,
     start: np.ndarray | None = None,
-    on_step: OnStep = None,
+    on_step: OnStep = silent,
 ) -> MKLResult:
     """Learn kernel weights that all tasks share, and one learner per task.
 
@@ -569,7 +569,7 @@ def fit_lapmkl(
     targets: np.ndarray,
     options: LapMKLOptions,
     start: np.ndarray | None = None,
-    on_step: Callable[[int, str], None] | None = None,
+    on_step: OnStep = silent,
 ) -> MKLResult:
     r"""Learn kernel weights and the coefficients of all samples.
 
@@ -605,8 +605,7 @@ def fit_lapmkl(
         return at.objective / scale, at.gradient / scale, at
 
     def note(n_done: int, _: float, accepted: Evaluation) -> None:
-        if on_step is not None:
-            on_step(n_done, f"gap {_gap(accepted, p_norm):.1e}")
+        on_step(n_done, f"gap {_gap(accepted, p_norm):.1e}")
 
     found = minimize_spg(
         evaluate,

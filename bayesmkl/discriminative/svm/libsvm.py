@@ -317,7 +317,10 @@ def solve_svm(
     if (unit := unit_of(float(kernel.diagonal().max()))) != 1.0:
         return _in_units(unit, solve_svm(kernel / unit, target, bounds * unit, tol, linear))
     if linear is None:
-        signed_dual, intercept = _classify(kernel, target, bounds, tol)
+        largest, shares = _shares(bounds)
+        svm = SVC(kernel="precomputed", C=largest, **libsvm_limits(len(target), tol))
+        box = lambda: classification_box(kernel, target, bounds)
+        signed_dual, intercept = train(svm, kernel, target, box, shares)
         linear = np.ones_like(target)
     else:
         signed_dual, intercept = _through_regression(kernel, target, bounds, linear, tol)
@@ -467,13 +470,6 @@ def _polish(
             return target * dual, float(solved[-1])
         dual = np.clip(dual, 0.0, bounds)
     return None
-
-
-def _classify(kernel: np.ndarray, target: np.ndarray, bounds: np.ndarray, tol: float) -> Any:
-    """Train LibSVM's classifier, for margins of one."""
-    largest, shares = _shares(bounds)
-    svm = SVC(kernel="precomputed", C=largest, **libsvm_limits(len(target), tol))
-    return train(svm, kernel, target, lambda: classification_box(kernel, target, bounds), shares)
 
 
 def _through_regression(
