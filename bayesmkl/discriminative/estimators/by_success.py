@@ -26,37 +26,10 @@ from bayesmkl.discriminative.estimators.checked import SINGLE_PRECISION, check_b
 from bayesmkl.discriminative.estimators.localized import FeatureGatedClassifier, LocalFit, Rows
 from bayesmkl.discriminative.estimators.shared_docs import GATED
 from bayesmkl.discriminative.folds import evenly_dealt
-from bayesmkl.discriminative.localized.by_success import (
-    AUTO,
-    BIAS,
-    PAPER,
-    PSD,
-    SV_GATE,
-    LDMKLOptions,
-    LDMKLResult,
-    Offer,
-    SuccessOptions,
-    SwMKLOptions,
-    SwMKLResult,
-    fit_ldmkl,
-    fit_swmkl,
-    gated_vote,
-    ldmkl_gates,
-    swmkl_gates,
-    swmkl_kernel,
-    swmkl_scores,
-)
+from bayesmkl.discriminative.localized import by_success
 from bayesmkl.discriminative.problems import OnStep
+from bayesmkl.discriminative.svm import one_kernel
 from bayesmkl.discriminative.svm.native import NativeKernel, native_kernels
-from bayesmkl.discriminative.svm.one_kernel import (
-    NOT_HELD,
-    GatedKernel,
-    OneKernel,
-    PrecomputedKernel,
-    coefficients_of,
-    precomputed_kernels,
-    row_blocks,
-)
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.base import Kernel
 from bayesmkl.kernels.functions import Gaussian
@@ -93,9 +66,9 @@ class BySuccess(FeatureGatedClassifier):
         self._options()
         self._refuse_with_own("gate_columns", self.gate_columns)
 
-    def _success_options(self) -> SuccessOptions:
+    def _success_options(self) -> by_success.SuccessOptions:
         check_choice("gate_targets", self.gate_targets, GATE_TARGETS)
-        named = isinstance(self.gate_kernel, str) and self.gate_kernel in (OWN, AUTO)
+        named = isinstance(self.gate_kernel, str) and self.gate_kernel in (OWN, by_success.AUTO)
         if not named and not isinstance(self.gate_kernel, Kernel):
             raise ValueError(
                 f'`gate_kernel` must be "auto", "own" or a kernel such as Gaussian(width=1); got '
@@ -106,7 +79,7 @@ class BySuccess(FeatureGatedClassifier):
                 self.gate_kernel.check_parameters()
             except ValueError as error:
                 raise ValueError(f"`gate_kernel`: {error}") from error
-        return SuccessOptions(
+        return by_success.SuccessOptions(
             C=check_scale("C", self.C),
             gate_C=check_scale("gate_C", self.gate_C),
             gate_epsilon=check_scale("gate_epsilon", self.gate_epsilon, zero=True),
@@ -136,14 +109,14 @@ class BySuccess(FeatureGatedClassifier):
         """Return the training kernels one by one, as objects on which SVMs can be trained."""
         if self._is_precomputed():
             stack, y = super()._fit_stack(X, y, **check_y)
-            return precomputed_kernels(stack), y
+            return one_kernel.precomputed_kernels(stack), y
         bank, y = self._fit_bank(X, y, **check_y)
         native = native_of(bank)
         if native is not None:
             self._check_among_some(BankColumns(bank, 0.0))
             return native, y
         stack = self._check_kernels(DenseStack(bank.train_stack()), bank.kernels_known_psd_)
-        return precomputed_kernels(stack), y
+        return one_kernel.precomputed_kernels(stack), y
 
     def _gate_features(
         self, X: np.ndarray | None, gate_features: ArrayLike | None, n_rows: int, fitting: bool
@@ -182,12 +155,12 @@ class BySuccess(FeatureGatedClassifier):
         """Return whether gates that see the kernels themselves are the first candidate."""
         if self.gate_bank_ is None:
             return True
-        auto = isinstance(self.gate_kernel, str) and self.gate_kernel == AUTO
+        auto = isinstance(self.gate_kernel, str) and self.gate_kernel == by_success.AUTO
         return auto and self.gate_columns_ is None and self.kernel_bank_ is not None
 
     def _offer(
         self, training: Rows, target: np.ndarray, inner: Any, tries: bool = False
-    ) -> tuple[SuccessOptions, Offer]:
+    ) -> tuple[by_success.SuccessOptions, by_success.Offer]:
         """Return how SVMs are trained, and what gates may see; `tries` if what they see is tried in folds."""
         order = self._sorted_samples(training, target)
         own = [training.kernels] if self._offers_own() else []
@@ -198,9 +171,9 @@ class BySuccess(FeatureGatedClassifier):
         in_sample = self.gate_targets == "train" or (self.gate_targets == "auto" and self.gate_bank_ is None)
         folds = None if in_sample and not compares else evenly_dealt(order, target, N_FOLDS, rng)
         options = self._success_options()._replace(order=order, solver=inner if self.svm == "mwu" else None)
-        return options, Offer(seen, folds if folds is not None and len(folds) > 1 else None, rng)
+        return options, by_success.Offer(seen, folds if folds is not None and len(folds) > 1 else None, rng)
 
-    def _kernels_of_features(self) -> Sequence[OneKernel]:
+    def _kernels_of_features(self) -> Sequence[one_kernel.OneKernel]:
         """Return the training kernels of features that gates may see."""
         bank = self.gate_bank_
         if bank is None:
@@ -213,7 +186,7 @@ class BySuccess(FeatureGatedClassifier):
         if found:
             described = describe_indefinite(stack, list(bank.kernel_names_), found)
             raise ValueError(f"`gate_kernel` must be positive semidefinite; got {described}. A Gaussian is.")
-        return [PrecomputedKernel(stack[0])]
+        return [one_kernel.PrecomputedKernel(stack[0])]
 
     def _sorted_samples(self, training: Rows, target: np.ndarray) -> np.ndarray:
         """Return samples sorted by features of gates, those of kernels or values of precomputed ones, and labels."""
@@ -235,10 +208,10 @@ class BySuccess(FeatureGatedClassifier):
 
     # ----------------------------------------------------------------------------------------------- results
 
-    def _voting(self) -> Sequence[OneKernel]:
+    def _voting(self) -> Sequence[one_kernel.OneKernel]:
         """Return the kernels as they are needed to score rows."""
         native = native_of(self.kernel_bank_)
-        return [NOT_HELD] * self.n_kernels_in_ if native is None else native
+        return [one_kernel.NOT_HELD] * self.n_kernels_in_ if native is None else native
 
     def _row_parts(self, X: Samples, gate_features: ArrayLike | None = None) -> Iterator[Rows]:
         """Cut rows into parts; native kernels take all at once, unless the kernel of the gates is a matrix."""
@@ -253,17 +226,17 @@ class BySuccess(FeatureGatedClassifier):
         features = self._gate_features(X, gate_features, len(X), fitting=False)
         bank = self.gate_bank_
         held = 1 if bank is None or native_of(bank) is not None else len(bank.X_train_)
-        for part in row_blocks(len(X), held):
+        for part in one_kernel.row_blocks(len(X), held):
             yield Rows([k.rows(X[part]) for k in native], None if features is None else features[part])
 
-    def _seen(self, result: Any, rows: Rows) -> tuple[Sequence[OneKernel], Sequence[np.ndarray]]:
+    def _seen(self, result: Any, rows: Rows) -> tuple[Sequence[one_kernel.OneKernel], Sequence[np.ndarray]]:
         """Return the kernels that gates see, and the rows in the form of each of the kernels."""
         bank, position = self.gate_bank_, result.chosen - int(self._offers_own())
         if position < 0 or bank is None:
             return self._voting(), rows.kernels
         native, n_kernels = native_of(bank), self.n_kernels_in_
         if native is None:
-            return [NOT_HELD] * n_kernels, [bank.evaluate(rows.features)[position]] * n_kernels
+            return [one_kernel.NOT_HELD] * n_kernels, [bank.evaluate(rows.features)[position]] * n_kernels
         return [native[position]] * n_kernels, [native[position].rows(rows.features)] * n_kernels
 
 
@@ -413,28 +386,30 @@ class SwMKLClassifier(BySuccess):
 
     PER_TASK = ("smallest_eigenvalue",)
 
-    def _options(self) -> SwMKLOptions:
+    def _options(self) -> by_success.SwMKLOptions:
         lowest = check_below_one("lowest_gate", self.lowest_gate, "the largest gate", 1e-3)
-        psd = check_choice("psd", self.psd, PSD)
+        psd = check_choice("psd", self.psd, by_success.PSD)
         temperature = self.temperature
         if isinstance(temperature, str):
-            check_choice("temperature", temperature, (AUTO,))
+            check_choice("temperature", temperature, (by_success.AUTO,))
         elif temperature is not None:
             temperature = check_scale("temperature", temperature)
-        return SwMKLOptions(psd, lowest, self._success_options(), temperature)
+        return by_success.SwMKLOptions(psd, lowest, self._success_options(), temperature)
 
     def _most_steps(self) -> int:
         return 2 * self.n_kernels_in_ + 1
 
-    def _learn_task(self, training: Rows, target: np.ndarray, inner: Any, on_step: OnStep) -> SwMKLResult:
+    def _learn_task(
+        self, training: Rows, target: np.ndarray, inner: Any, on_step: OnStep
+    ) -> by_success.SwMKLResult:
         options = self._options()
-        success, offer = self._offer(training, target, inner, options.temperature == AUTO)
+        success, offer = self._offer(training, target, inner, options.temperature == by_success.AUTO)
         solve = lambda gated, labels: inner.solve(gated, labels, options.success.tol)
         last = solve if self.svm == "mwu" else None
         options = options._replace(success=success)
-        return fit_swmkl(training.kernels, target, options, offer, solve=last, on_step=on_step)
+        return by_success.fit_swmkl(training.kernels, target, options, offer, solve=last, on_step=on_step)
 
-    def _describe(self, result: SwMKLResult, stopped: bool) -> LocalFit:
+    def _describe(self, result: by_success.SwMKLResult, stopped: bool) -> LocalFit:
         return LocalFit(
             gates=result.gates / np.linalg.norm(result.gates, axis=0),
             signed_dual=result.signed_dual,
@@ -445,14 +420,14 @@ class SwMKLClassifier(BySuccess):
             n_solves=result.success.n_solves + 1,
         )
 
-    def _store_local(self, results: list[SwMKLResult], stopped: bool) -> None:
+    def _store_local(self, results: list[by_success.SwMKLResult], stopped: bool) -> None:
         super()._store_local(results, stopped)
         temperatures = [result.temperature for result in results]
         self.temperature_ = temperatures if len(temperatures) > 1 else temperatures[0]
 
-    def _components(self, result: SwMKLResult, rows: Rows) -> np.ndarray:
+    def _components(self, result: by_success.SwMKLResult, rows: Rows) -> np.ndarray:
         seen, seen_rows = self._seen(result, rows)
-        return swmkl_gates(seen, result, seen_rows, self._options())[None]
+        return by_success.swmkl_gates(seen, result, seen_rows, self._options())[None]
 
     def _gates_local(self, X: Samples | None, gate_features: ArrayLike | None = None) -> np.ndarray:
         gates = super()._gates_local(X, gate_features)
@@ -462,13 +437,13 @@ class SwMKLClassifier(BySuccess):
         gating = super()._gating(row_components, column_components, kernel)
         return gating if self.psd == "unit-norm" else gating / (row_components[0].T @ column_components[0])
 
-    def _scores_at(self, result: SwMKLResult, rows: Rows) -> np.ndarray:
+    def _scores_at(self, result: by_success.SwMKLResult, rows: Rows) -> np.ndarray:
         gates = self._components(result, rows)[0]
-        return swmkl_scores(self._voting(), result, rows.kernels, gates, self.psd)
+        return by_success.swmkl_scores(self._voting(), result, rows.kernels, gates, self.psd)
 
-    def _kernel_at(self, result: SwMKLResult, rows: Rows) -> np.ndarray:
+    def _kernel_at(self, result: by_success.SwMKLResult, rows: Rows) -> np.ndarray:
         gates = self._components(result, rows)[0]
-        return swmkl_kernel(self._voting(), result.gates, rows.kernels, gates, self.psd)
+        return by_success.swmkl_kernel(self._voting(), result.gates, rows.kernels, gates, self.psd)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -613,12 +588,12 @@ class LDMKLClassifier(BySuccess):
 
     def _threshold(self, named: bool) -> float | str:
         """Return the threshold in use where features of the gates are `named`, or not."""
-        if isinstance(self.threshold, str) and self.threshold in (PAPER, AUTO):
-            return PAPER if self.threshold == PAPER or named else 0.0
+        if isinstance(self.threshold, str) and self.threshold in (by_success.PAPER, by_success.AUTO):
+            return by_success.PAPER if self.threshold == by_success.PAPER or named else 0.0
         threshold = float_of(self.threshold)
         if not 0.0 <= threshold <= 1.0:
             raise ValueError(
-                f'`threshold` must be a number from 0 to 1, as gates are, "{AUTO}", or "{PAPER}", which is '
+                f'`threshold` must be a number from 0 to 1, as gates are, "auto", or "paper", which is '
                 f"1 / n_kernels; got {shown(self.threshold)}. 0 keeps all samples."
             )
         return threshold
@@ -627,10 +602,10 @@ class LDMKLClassifier(BySuccess):
         """Return whether the user said which features the gates of a fitted model depend on."""
         return self.gate_columns is not None or (self._is_precomputed() and self.gate_bank_ is not None)
 
-    def _options(self, named: bool = False) -> LDMKLOptions:
-        return LDMKLOptions(
-            sv_gate=check_choice("sv_gate", self.sv_gate, SV_GATE),
-            bias=check_choice("bias", self.bias, BIAS),
+    def _options(self, named: bool = False) -> by_success.LDMKLOptions:
+        return by_success.LDMKLOptions(
+            sv_gate=check_choice("sv_gate", self.sv_gate, by_success.SV_GATE),
+            bias=check_choice("bias", self.bias, by_success.BIAS),
             temperature=check_scale("temperature", self.temperature),
             threshold=self._threshold(named),
             success=self._success_options(),
@@ -641,14 +616,16 @@ class LDMKLClassifier(BySuccess):
     def _most_steps(self) -> int:
         return 3 * self.n_kernels_in_
 
-    def _learn_task(self, training: Rows, target: np.ndarray, inner: Any, on_step: OnStep) -> LDMKLResult:
+    def _learn_task(
+        self, training: Rows, target: np.ndarray, inner: Any, on_step: OnStep
+    ) -> by_success.LDMKLResult:
         success, offer = self._offer(training, target, inner)
         options = self._options(self._names_features())._replace(success=success)
         offer = offer._replace(n_compared=MOST_COMPARED)
-        return fit_ldmkl(training.kernels, target, options, offer, on_step=on_step)
+        return by_success.fit_ldmkl(training.kernels, target, options, offer, on_step=on_step)
 
-    def _describe(self, result: LDMKLResult, stopped: bool) -> LocalFit:
-        duals, intercepts = coefficients_of(result.svms, result.gates.shape[1])
+    def _describe(self, result: by_success.LDMKLResult, stopped: bool) -> LocalFit:
+        duals, intercepts = one_kernel.coefficients_of(result.svms, result.gates.shape[1])
         return LocalFit(
             gates=result.gates,
             signed_dual=duals,
@@ -659,13 +636,15 @@ class LDMKLClassifier(BySuccess):
             n_solves=result.n_solves,
         )
 
-    def _components(self, result: LDMKLResult, rows: Rows) -> np.ndarray:
+    def _components(self, result: by_success.LDMKLResult, rows: Rows) -> np.ndarray:
         seen, seen_rows = self._seen(result, rows)
-        return ldmkl_gates(seen, result, seen_rows, self._options().temperature)[None]
+        return by_success.ldmkl_gates(seen, result, seen_rows, self._options().temperature)[None]
 
-    def _scores_at(self, result: LDMKLResult, rows: Rows) -> np.ndarray:
-        return gated_vote(self._voting(), result.svms, rows.kernels, self._components(result, rows)[0])
+    def _scores_at(self, result: by_success.LDMKLResult, rows: Rows) -> np.ndarray:
+        return by_success.gated_vote(
+            self._voting(), result.svms, rows.kernels, self._components(result, rows)[0]
+        )
 
-    def _kernel_at(self, result: LDMKLResult, rows: Rows) -> np.ndarray:
-        gated = GatedKernel(tuple(self._voting()), result.gates[None])
+    def _kernel_at(self, result: by_success.LDMKLResult, rows: Rows) -> np.ndarray:
+        gated = one_kernel.GatedKernel(tuple(self._voting()), result.gates[None])
         return gated.block(rows.kernels, self._components(result, rows))

@@ -37,15 +37,7 @@ from bayesmkl.discriminative.gating import (
     check_gating,
     check_gating_parameters,
 )
-from bayesmkl.discriminative.localized.lmkl import (
-    SOLVERS,
-    LMKLOptions,
-    LMKLResult,
-    add_voters,
-    fit_at_gates,
-    fit_lmkl,
-    predict_lmkl,
-)
+from bayesmkl.discriminative.localized import lmkl
 from bayesmkl.discriminative.problems import OnStep
 from bayesmkl.discriminative.svm.one_kernel import precomputed_kernels, takes_columns
 from bayesmkl.kernels.geometry import mean_row
@@ -118,10 +110,10 @@ class LearnedGates(LocalizedParameters):
         super()._check_parameters()
         self._options(), self._standardizes(), self._starts(), self._falls_back(named=True)
 
-    def _options(self) -> LMKLOptions:
+    def _options(self) -> lmkl.LMKLOptions:
         tol = check_number("tol", self.tol, low=0.0)
-        return LMKLOptions(
-            solver=check_choice("solver", self.solver, SOLVERS),
+        return lmkl.LMKLOptions(
+            solver=check_choice("solver", self.solver, lmkl.SOLVERS),
             tol=tol,
             max_iter=check_integer("max_iter", self.max_iter, low=1),
             n_init=check_integer("n_init", self.n_init, low=1),
@@ -230,29 +222,29 @@ class LearnedGates(LocalizedParameters):
         errors: Callable[[np.ndarray, np.ndarray], np.ndarray],
         labels: np.ndarray,
         on_step: OnStep,
-    ) -> LMKLResult:
+    ) -> lmkl.LMKLResult:
         """Learn gates, compared with equal ones by `errors` in folds that are stratified by `labels`."""
         kernels, features, options = training.kernels, training.features, self._options()
         gating, *others = self._starts()
         if isinstance(gating, ModelGates):
             found = gating.fit(training, target)
-            return fit_at_gates(kernels, target, inner, found, found.at(training), options)
+            return lmkl.fit_at_gates(kernels, target, inner, found, found.at(training), options)
         named = self.gate_columns is not None or self.kernel_bank_ is None
         compares = (
             not takes_columns(inner) and not isinstance(gating, FixedGating) and self._falls_back(named)
         )
         comparison = self._held_out(labels, errors) if compares else None
         problem = kernels, target, features, inner, gating, options
-        return fit_lmkl(*problem, rng=self._rng(), others=others, comparison=comparison, on_step=on_step)
+        return lmkl.fit_lmkl(*problem, rng=self._rng(), others=others, comparison=comparison, on_step=on_step)
 
-    def _components(self, result: LMKLResult, rows: Rows) -> np.ndarray:
+    def _components(self, result: lmkl.LMKLResult, rows: Rows) -> np.ndarray:
         found_before = isinstance(result.gating, ModelGates)
         return (result.gating.at(rows) if found_before else result.gates_at(rows.features))[None]
 
-    def _scores_at(self, result: LMKLResult, rows: Rows) -> np.ndarray:
-        return predict_lmkl(result, rows.kernels, self._components(result, rows)[0])
+    def _scores_at(self, result: lmkl.LMKLResult, rows: Rows) -> np.ndarray:
+        return lmkl.predict_lmkl(result, rows.kernels, self._components(result, rows)[0])
 
-    def _warn_unless_converged(self, results: Sequence[LMKLResult]) -> None:
+    def _warn_unless_converged(self, results: Sequence[lmkl.LMKLResult]) -> None:
         """Warn once of descents that did not converge."""
         unfinished = [result for result in results if not result.outcome.converged]
         if not unfinished:
@@ -422,12 +414,12 @@ class LMKLClassifier(LearnedGates, FeatureGatedClassifier):
                 f'`svm` must be "libsvm" for a vote, which needs whole kernels; got {self.svm!r}.'
             )
 
-    def _learn_task(self, training: Rows, target: np.ndarray, inner: Any, on_step: OnStep) -> LMKLResult:
+    def _learn_task(self, training: Rows, target: np.ndarray, inner: Any, on_step: OnStep) -> lmkl.LMKLResult:
         result = self._learn_gates(training, target, inner, are_wrong, target, on_step)
         if self.readout == "svm":
             return result
         tol = min(INNER_TOL, 0.1 * self.tol)
-        return add_voters(result, precomputed_kernels(training.kernels), target, self.C, tol)
+        return lmkl.add_voters(result, precomputed_kernels(training.kernels), target, self.C, tol)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -525,7 +517,7 @@ class LMKLRegressor(LearnedGates, FeatureGatedRegressor):
     def _inner(self, report: Callable[[float], None] | None = None) -> Any:
         return check_tube(self.C, self.epsilon)
 
-    def _learn_task(self, training: Rows, target: np.ndarray, inner: Any, on_step: OnStep) -> LMKLResult:
+    def _learn_task(self, training: Rows, target: np.ndarray, inner: Any, on_step: OnStep) -> lmkl.LMKLResult:
         """Learn deviations from the mean, which the intercept takes: a large one would cost their digits."""
         mean, alike = float(mean_row(target)), np.zeros_like(target)
         errors = lambda target, predicted: np.abs(target - predicted)

@@ -30,24 +30,7 @@ from bayesmkl.discriminative.graph import (
     knn_laplacian,
     squared_kernel_distances,
 )
-from bayesmkl.discriminative.primal.primalmkl import (
-    WEIGHT_SCHEMES,
-    Graph,
-    LapMKLOptions,
-    PrimalMKLOptions,
-    deform,
-    fit_lapmkl,
-    fit_primalmkl,
-    share,
-)
-from bayesmkl.discriminative.primal.solve import (
-    HINGE_SOLVERS,
-    SOLVERS,
-    Huber,
-    OneClass,
-    Squared,
-    SquaredHinge,
-)
+from bayesmkl.discriminative.primal import primalmkl, solve
 from bayesmkl.discriminative.problems import MKLResult, OnStep
 from bayesmkl.discriminative.weights import Training
 from bayesmkl.kernels.stacks.base import Stack
@@ -70,10 +53,10 @@ class BasePrimalMKL(BaseDiscriminative):
     def _inner_loss(self) -> Any:
         raise NotImplementedError
 
-    def _options(self) -> PrimalMKLOptions:
-        return PrimalMKLOptions(
+    def _options(self) -> primalmkl.PrimalMKLOptions:
+        return primalmkl.PrimalMKLOptions(
             p_norm=check_number("p_norm", self.p_norm, low=1.0, inclusive=True),
-            weights=check_choice("weights", self.weights, WEIGHT_SCHEMES),
+            weights=check_choice("weights", self.weights, primalmkl.WEIGHT_SCHEMES),
             tol=check_number("tol", self.tol, low=0.0, inclusive=True),
             max_iter=check_integer("max_iter", self.max_iter, low=1),
         )
@@ -86,7 +69,9 @@ class BasePrimalMKL(BaseDiscriminative):
         self, training: Training, targets: np.ndarray, start: np.ndarray | None, on_step: OnStep
     ) -> MKLResult:
         check_above_rounding("reg", self.reg, training.stack)
-        return fit_primalmkl(training.stack, targets, self._inner_loss(), self._options(), start, on_step)
+        return primalmkl.fit_primalmkl(
+            training.stack, targets, self._inner_loss(), self._options(), start, on_step
+        )
 
 
 @fill_docs(CLASSIFIER)
@@ -189,8 +174,10 @@ class PrimalMKLClassifier(BasePrimalMKL, DiscriminativeClassifier):
     solver: str = "auto"
     multiclass: str = "one-versus-rest"
 
-    def _inner_loss(self) -> SquaredHinge:
-        return SquaredHinge(check_scale("reg", self.reg), check_choice("solver", self.solver, HINGE_SOLVERS))
+    def _inner_loss(self) -> solve.SquaredHinge:
+        return solve.SquaredHinge(
+            check_scale("reg", self.reg), check_choice("solver", self.solver, solve.HINGE_SOLVERS)
+        )
 
 
 @fill_docs(REGRESSOR, PrimalMKLClassifier)
@@ -280,13 +267,13 @@ class PrimalMKLRegressor(BasePrimalMKL, DiscriminativeRegressor):
     loss: str = "squared"
     delta: float = 1.0
 
-    def _inner_loss(self) -> Squared | Huber:
+    def _inner_loss(self) -> solve.Squared | solve.Huber:
         reg = check_scale("reg", self.reg)
-        solver = check_choice("solver", self.solver, SOLVERS)
+        solver = check_choice("solver", self.solver, solve.SOLVERS)
         delta = check_scale("delta", self.delta)
         if check_choice("loss", self.loss, ("squared", "huber")) == "squared":
-            return Squared(reg, solver)
-        return Huber(reg, solver, delta)
+            return solve.Squared(reg, solver)
+        return solve.Huber(reg, solver, delta)
 
 
 @fill_docs(REGRESSOR, PrimalMKLClassifier, PrimalMKLRegressor)
@@ -373,8 +360,10 @@ class PrimalMKLOneClass(BasePrimalMKL, NoveltyDetector):
     contamination: str | float = "auto"
     p_norm: float = 2.0
 
-    def _inner_loss(self) -> OneClass:
-        return OneClass(check_scale("reg", self.reg), check_choice("solver", self.solver, SOLVERS))
+    def _inner_loss(self) -> solve.OneClass:
+        return solve.OneClass(
+            check_scale("reg", self.reg), check_choice("solver", self.solver, solve.SOLVERS)
+        )
 
 
 LAPMKL_SOLVERS = ("deformed", "paper")
@@ -569,8 +558,10 @@ class LapMKLClassifier(DiscriminativeClassifier):
         split = split_labels(y, self.unlabeled_label)
         self.classes_ = split.classes
         self.laplacian_ = self._laplacian(stack)
-        graph = Graph(self.laplacian_, split.labeled, *self._gammas())
-        self._fit_tasks((share if self.solver == "paper" else deform)(stack, graph), split.targets)
+        graph = primalmkl.Graph(self.laplacian_, split.labeled, *self._gammas())
+        self._fit_tasks(
+            (primalmkl.share if self.solver == "paper" else primalmkl.deform)(stack, graph), split.targets
+        )
         self._store_training(stack, split)
         return self
 
@@ -588,8 +579,8 @@ class LapMKLClassifier(DiscriminativeClassifier):
             check_scale("gamma_intrinsic", self.gamma_intrinsic, zero=True),
         )
 
-    def _options(self) -> LapMKLOptions:
-        return LapMKLOptions(
+    def _options(self) -> primalmkl.LapMKLOptions:
+        return primalmkl.LapMKLOptions(
             p_norm=check_number("p_norm", self.p_norm, low=1.0, inclusive=True),
             tol=check_number("tol", self.tol, low=0.0, inclusive=True),
             max_iter=check_integer("max_iter", self.max_iter, low=1),
@@ -597,7 +588,7 @@ class LapMKLClassifier(DiscriminativeClassifier):
 
     def _learn(self, stack: Any, targets: np.ndarray, start: np.ndarray | None, on_step: OnStep) -> MKLResult:
         """Learn from kernels with their graph (what `deform` or `share` returned) in place of a plain stack."""
-        return fit_lapmkl(stack, targets, self._options(), start, on_step)
+        return primalmkl.fit_lapmkl(stack, targets, self._options(), start, on_step)
 
     def _laplacian(self, stack: Stack) -> Any:
         """Return the graph: the given one, or nearest neighbors by given distances, features or kernels."""
