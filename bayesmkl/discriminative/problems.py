@@ -69,7 +69,6 @@ class InnerProblem(Protocol):
 
         `tol` is the largest violation of the optimality conditions, in units of the scores.
         """
-        ...
 
 
 class WeightedFit(NamedTuple):

@@ -269,3 +269,15 @@ def test_indefinite_callables_are_found_among_few_samples(wdbc):
             MWUMKLClassifier(bank).fit(X, y)
         clipped = MWUMKLClassifier(bank, indefinite="clip", epsilon=0.2).fit(X[:100], y[:100])
     assert clipped.score(X, y) > 0.9
+
+
+@pytest.mark.parametrize(("C", "epsilon"), [(1.0, 0.02), (20.0, 0.05), (0.05, 0.1)])
+def test_fewer_primal_values_change_no_step(C, epsilon):
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(60, 3))
+    y = np.where(X[:, 0] + 0.5 * rng.normal(size=60) > 0.2, 1.0, -1.0)
+    stack, options = DenseStack(3.0 * (0.5 + X @ X.T)[None] ** 2), MWUOptions(C, epsilon)
+    every, seldom = (fit_mwumkl(stack, y[None], options._replace(every=every)) for every in (1, 8))
+    assert (every.n_solves, every.outcome) == (seldom.n_solves, seldom.outcome)
+    assert (seldom.objective_history >= every.objective_history).all()
+    np.testing.assert_array_equal(every.signed_dual, seldom.signed_dual)

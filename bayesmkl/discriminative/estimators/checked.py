@@ -153,19 +153,15 @@ class KernelMachine(KernelParameters):
 
     def _store_convergence(self, results: Sequence[Any]) -> None:
         """Set how the optimization of each result converged; attributes of several results are arrays or tuples."""
-        each: dict[str, list[Any]] = {
-            "objective_history_": [result.objective_history for result in results],
-            "duality_gap_": [result.duality_gap for result in results],
-            "n_iter_": [max(1, len(result.objective_history)) for result in results],
-            "outcome_": [result.outcome for result in results],
-            "n_solves_": [result.n_solves for result in results],
-        }
-        for name, values in each.items():
-            if len(results) == 1:
-                setattr(self, name, values[0])
-            else:
-                as_tuple = name in ("objective_history_", "outcome_")
-                setattr(self, name, tuple(values) if as_tuple else np.array(values))
+        one = len(results) == 1
+        histories = [result.objective_history for result in results]
+        outcomes, gaps = [r.outcome for r in results], [r.duality_gap for r in results]
+        lengths, n_solves = [max(1, len(each)) for each in histories], [r.n_solves for r in results]
+        self.objective_history_ = histories[0] if one else tuple(histories)
+        self.outcome_ = outcomes[0] if one else tuple(outcomes)
+        self.duality_gap_ = gaps[0] if one else np.array(gaps)
+        self.n_iter_ = lengths[0] if one else np.array(lengths)
+        self.n_solves_ = n_solves[0] if one else np.array(n_solves)
         self.converged_ = all(result.outcome.converged for result in results)
 
     def _warn_unless_converged(self, results: Sequence[Any]) -> None:

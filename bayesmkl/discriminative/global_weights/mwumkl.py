@@ -56,6 +56,7 @@ ROUNDING = 1e-9  # by which a lower bound may exceed an upper one
 REPORT_EVERY = 100  # steps
 MOST_STEPS = 50_000  # of an SVM on one kernel
 CACHE_MB = 50.0  # of its columns
+SELDOM = 8  # steps between its primal values
 
 
 class MWUOptions(NamedTuple):
@@ -70,12 +71,15 @@ class MWUOptions(NamedTuple):
     stopping : {"gap", "paper"}
     max_iter : int
         Maximum number of iterations.
+    every : int
+        Steps between primal values while the gap is above twice `epsilon`.
     """
 
     C: float = 1.0
     epsilon: float = 0.05
     stopping: str = "gap"
     max_iter: int = 50_000
+    every: int = 1
 
 
 class _Game(NamedTuple):
@@ -157,10 +161,8 @@ def fit_mwumkl(
     game, sums = _start(stack, targets, options.C)
     exponent, n_steps = _schedule(game, options)
     best, upper, history = None, np.inf, []
-    task, pair = (
-        0,
-        (int(game.positive[0].argmax()), int(game.positive[0].argmin())),
-    )  # no gradient yet: the first ones
+    task = 0  # no gradient yet: the first samples
+    pair = int(game.positive[0].argmax()), int(game.positive[0].argmin())
     outcome = Outcome.MAX_ITER
     for step in range(1, options.max_iter + 1):
         _add_pair(game, sums, task, pair)
@@ -171,11 +173,17 @@ def fit_mwumkl(
         roots = np.sqrt(forms)
         upper = min(upper, float(roots.max()) / step)
         answer = _oracle(game, sums, roots, exponent(roots))
+        task, pair = answer.task, answer.pair
+        infeasible, lower = answer.bound > (1.0 + ROUNDING) * upper, _value_of_margin(upper)
+        between = options.every < step < options.max_iter and step % options.every and not infeasible
+        if best is not None and between and lower < (1.0 - 2.0 * options.epsilon) * best.value:
+            history.append(best.value)
+            continue
         model = _model(game, sums, answer)
         best = model if best is None or model.value < best.value else best
         history.append(best.value)
-        gap = 1.0 - _value_of_margin(upper) / best.value
-        if answer.bound > (1.0 + ROUNDING) * upper or gap < -ROUNDING:  # infeasible
+        gap = 1.0 - lower / best.value
+        if infeasible or gap < -ROUNDING:
             outcome = Outcome.NOT_IMPROVING
             break
         if step % REPORT_EVERY == 0:
@@ -183,7 +191,6 @@ def fit_mwumkl(
         if gap <= options.epsilon if options.stopping == "gap" else step == n_steps:
             outcome = Outcome.CONVERGED
             break
-        task, pair = answer.task, answer.pair
     return _result(game, best, history, upper, outcome)
 
 
@@ -332,7 +339,7 @@ class MultiplicativeWeights(NamedTuple):
         """Solve for a kernel given as columns and labels -1 and +1; `epsilon` is the tolerance, not `tol`."""
         scale = float(np.asarray(kernel.diagonal()).mean())
         scale = scale if scale > 0.0 else 1.0
-        options = MWUOptions(self.C * scale, self.epsilon, max_iter=self.max_iter)
+        options = MWUOptions(self.C * scale, self.epsilon, max_iter=self.max_iter, every=SELDOM)
         result = fit_mwumkl(_Kept(kernel, len(target), self.cache_mb), target[None], options)
         primal = result.objective_history[-1] if result.n_solves else np.nan
         gap = float(max(result.duality_gap, 0.0) / scale)

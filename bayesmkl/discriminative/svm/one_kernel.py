@@ -55,7 +55,6 @@ class OneKernel(Protocol):
     @property
     def training_rows(self) -> np.ndarray:
         """Rows of the training samples; the first axis is `n_train`."""
-        ...
 
     def classify(self, target: np.ndarray, C: float, tol: float, subset: np.ndarray | None = None) -> SVM:
         """Train a support vector classifier.
@@ -70,25 +69,20 @@ class OneKernel(Protocol):
             Positions of the samples to train on, in that order; all of them by default. If they are of one class, the
             SVM is the constant of that class.
         """
-        ...
 
     def regress(
         self, target: np.ndarray, C: float, epsilon: float, tol: float, subset: np.ndarray | None = None
     ) -> SVM:
         """Train support vector regression on a target of shape (n_train,), on all samples or on a subset."""
-        ...
 
     def block(self, rows: np.ndarray, columns: np.ndarray | slice) -> np.ndarray:
         """Return kernel values of rows against training samples, (n_rows, n_columns); not to be written to."""
-        ...
 
     def product(self, rows: np.ndarray, columns: np.ndarray, coef: np.ndarray) -> np.ndarray:
         """Return ``block(rows, columns) @ coef`` without holding the block."""
-        ...
 
     def diagonal(self) -> np.ndarray:
         """Return k(x, x) of the training samples, (n_train,)."""
-        ...
 
 
 class PrecomputedKernel(NamedTuple):
