@@ -244,9 +244,9 @@ class Comparison:
         Parameters
         ----------
         %(metric)s
-        test : {"corrected_t", "paired_t", "wilcoxon", "nemenyi", "bayesian", "mixed_effects"}, default="corrected_t"
+        test : {"corrected_t", "paired_t", "wilcoxon", "nemenyi", "bayesian"}, default="corrected_t"
             The first two and "bayesian" compare the splits of each data set, "nemenyi" the ranks over data sets,
-            "wilcoxon" both; "mixed_effects" all splits of all data sets at once.
+            "wilcoxon" both.
         **options
             Of :func:`~bayesmkl.evaluation.significance.pairwise`: ``against``, ``correction``, ``rope``, ``alpha``.
 
