@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pandas as pd
 from scipy.stats import binomtest, norm
-from sklearn.metrics import roc_curve
 
 from bayesmkl._utils.docstrings import entries, fill_docs
 from bayesmkl._utils.files import as_path
@@ -41,9 +40,6 @@ COLUMNS = {
     "latent_mean": "latent_mean",
     "latent_std": "latent_std",
 }  # of a table of predictions, by what a cell keeps
-GRID = np.linspace(0.0, 1.0, 101)
-N_BINS = 10
-CURVES = ("roc", "calibration")
 ENTRIES = entries(
     """
     metric : str, default=None
@@ -65,20 +61,6 @@ class OutOfFold(NamedTuple):
     model: str
     split: int
     stored: Any  # StoredPredictions
-
-
-class Calibrated(NamedTuple):
-    """Probabilities of one split.
-
-    Parameters
-    ----------
-    right : ndarray of bool of shape (n_rows,)
-        Whether rows are of the class.
-    probabilities : ndarray of shape (n_rows,)
-    """
-
-    right: np.ndarray
-    probabilities: np.ndarray
 
 
 @fill_docs(ENTRIES)
@@ -271,9 +253,8 @@ class Comparison:
 
         Parameters
         ----------
-        kind : str, default="scores"
-            Plot to draw: "scores" or "critical_difference", one function of ``bayesmkl.evaluation.plots`` each; or a
-            curve, "roc" or "calibration", of :func:`~bayesmkl.evaluation.plots.plot_curve`, which has no metric.
+        kind : {"scores", "critical_difference"}, default="scores"
+            Plot to draw, one function of ``bayesmkl.evaluation.plots`` each.
         %(metric)s
         **options
             Of the function in ``bayesmkl.evaluation.plots``, such as ``dataset`` or ``ax``.
@@ -288,14 +269,10 @@ class Comparison:
         ValueError
             If `kind` or `metric` is not known, and as the function raises.
         """
-        from bayesmkl.evaluation.plots import plot_critical_difference, plot_curve, plot_scores
+        from bayesmkl.evaluation.plots import plot_critical_difference, plot_scores
 
         plots: dict[str, Any] = {"scores": plot_scores, "critical_difference": plot_critical_difference}
-        if check_choice("kind", kind, (*plots, *CURVES)) in plots:
-            return plots[kind](self, metric, **options)
-        if metric is not None:
-            raise ValueError(f"`metric` must be None for a curve {kind!r}, which has none; got {metric!r}.")
-        return plot_curve(self, kind, **options)
+        return plots[check_choice("kind", kind, tuple(plots))](self, metric, **options)
 
     def to_html(
         self,
@@ -501,48 +478,6 @@ class Comparison:
                 raise ValueError(f"`metric`: {error}. {remedy}") from error
         names = zip(cells["dataset"], cells["model"], cells["split"], strict=True)
         return _by_model(cells.assign(value=[values.get(name, np.nan) for name in names]), "value")
-
-    def curve(self, kind: str = "roc", dataset: str | None = None, positive: Any = None) -> pd.DataFrame:
-        """Return a curve of the classifiers: its mean and spread over splits.
-
-        Parameters
-        ----------
-        kind : {"roc", "calibration"}, default="roc"
-            True over false positives; or frequency over predicted probability, in bins of a
-            tenth of the predictions each.
-        %(dataset:only)s
-        positive : object, default=None
-            Class whose probability or score is meant, against all others; None is the second of two classes. A split
-            whose training part has none of it is left out.
-
-        Returns
-        -------
-        DataFrame
-            One row per model and point: ``x``; ``mean``, ``std`` and ``n`` of ``y`` over the splits that have it, and
-            ``lower`` and ``upper``, one standard deviation from the mean within 0 and 1. A ROC curve is the mean of
-            straight lines between thresholds. Of calibration ``x`` is the mean probability in the bin, and
-            ``n_samples`` has its samples, over all splits.
-
-        Raises
-        ------
-        ValueError
-            If `kind`, `dataset` or `positive` is not known, no model has what the curve needs, or a cell keeps no
-            predictions.
-        """
-        check_choice("kind", kind, CURVES)
-        chosen = self._one(dataset)
-        curves: dict[str, list[Any]] = {}
-        cells = list(self._out_of_fold(chosen))
-        which = positive_class([one.stored for one in cells], positive)
-        for one in cells:
-            found = curve_of(kind, one.stored, which)
-            if found is not None:
-                curves.setdefault(one.model, []).append(found)
-        if not curves:
-            raise ValueError(f"`kind`: no model on {chosen!r} gives what a curve {kind!r} needs.")
-        tables = [mean_curve(kind, found).assign(model=model) for model, found in curves.items()]
-        table = pd.concat(tables, ignore_index=True)
-        return table[["model", *(name for name in table if name != "model")]]
 
     def mcnemar(self, dataset: str | None = None) -> pd.DataFrame:
         """Test whether two classifiers err equally often on the same rows: McNemar's exact test.
@@ -833,82 +768,3 @@ def _table(one: OutOfFold) -> pd.DataFrame:
             known = classes if of_classes else range(values.shape[1])
             columns |= {f"{name}({label})": values[:, k] for k, label in enumerate(known)}
     return pd.DataFrame(columns)
-
-
-def positive_class(cells: list[StoredPredictions], positive: Any = None) -> Any:
-    """Return the class that all curves are of: of splits whose training parts differ in classes the same one.
-
-    Raises
-    ------
-    ValueError
-        If `positive` is no class, or must be given.
-    """
-    those = [stored.classes for stored in cells if stored.task == "classification"]
-    if not those:
-        return positive
-    classes = np.unique(np.concatenate(those))
-    return classes[_place(classes, positive)]
-
-
-def curve_of(kind: str, stored: StoredPredictions, positive: Any) -> np.ndarray | Calibrated | None:
-    """Return the curve of one cell on the grid, or what calibration takes.
-
-    None where the model does not give what it needs, or does not know the class, or there is only one class to test.
-    """
-    if stored.task != "classification" or positive not in stored.classes:
-        return None
-    place = _place(stored.classes, positive)
-    right = stored.y == stored.classes[place]
-    if kind == "calibration":
-        given = "probabilities" in stored.offers
-        return Calibrated(right, stored.probabilities()[:, place]) if given else None
-    if "scores" not in stored.offers or right.all() or not right.any():
-        return None
-    scores = stored.scores()
-    scores = (scores if place else -scores) if scores.ndim == 1 else scores[:, place]
-    false, true, _ = roc_curve(right, scores)
-    return np.interp(GRID, false, true)  # of equal rates the last, which is the highest
-
-
-def _place(classes: np.ndarray, positive: Any) -> int:
-    if positive is None and len(classes) == 2:
-        return 1
-    known = positive is not None and np.ndim(positive) == 0
-    found = np.flatnonzero(classes == positive) if known else np.array([], dtype=int)
-    if len(found) != 1:
-        raise ValueError(f"`positive` must be one of the classes {classes.tolist()}; got {positive!r}.")
-    return int(found[0])
-
-
-def mean_curve(kind: str, curves: list[Any]) -> pd.DataFrame:
-    """Return mean and spread of curves over splits, see :meth:`Comparison.curve`."""
-    if kind == "calibration":
-        return _calibration(curves)
-    y = np.array(curves)
-    return _spread(GRID, y, y.mean(axis=0))
-
-
-def _calibration(parts: list[Calibrated]) -> pd.DataFrame:
-    """Return frequencies in tenths of the probabilities of all splits, ties in one of them."""
-    pooled = np.concatenate([part.probabilities for part in parts])
-    edges = np.unique(np.quantile(pooled, np.linspace(0.0, 1.0, N_BINS + 1)[1:-1]))
-    n, hits, sums = np.zeros((3, len(parts), len(edges) + 1))
-    for k, part in enumerate(parts):
-        bins = np.searchsorted(edges, part.probabilities, side="right")
-        for table, weights in ((n, None), (hits, part.right.astype(float)), (sums, part.probabilities)):
-            table[k] = np.bincount(bins, weights=weights, minlength=len(edges) + 1)
-    there = n.sum(axis=0) > 0
-    n, hits, sums = n[:, there], hits[:, there], sums[:, there]
-    total = n.sum(axis=0)
-    y = np.divide(hits, n, out=np.full(n.shape, np.nan), where=n > 0)
-    found = _spread(sums.sum(axis=0) / total, y, hits.sum(axis=0) / total)
-    return found.assign(n_samples=total.astype(int))
-
-
-def _spread(x: np.ndarray, y: np.ndarray, mean: np.ndarray) -> pd.DataFrame:
-    n = np.isfinite(y).sum(axis=0)
-    squares = np.nansum((y - mean) ** 2, axis=0)
-    std = np.sqrt(np.divide(squares, n - 1, out=np.full(len(n), np.nan), where=n > 1))
-    half = np.nan_to_num(std)
-    lower, upper = np.clip(mean - half, 0.0, 1.0), np.clip(mean + half, 0.0, 1.0)
-    return pd.DataFrame({"x": x, "mean": mean, "std": std, "lower": lower, "upper": upper, "n": n})

@@ -1,4 +1,4 @@
-"""Plots of a comparison, its scores, critical differences and curves, and of predicted survival."""
+"""Plots of a comparison, its scores and critical differences, and of predictions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from bayesmkl._utils.axes import COLORS, LINES, MARKERS, NEUTRAL, legend_below, new_axes, shorten, tidy
+from bayesmkl._utils.axes import COLORS, LINES, NEUTRAL, legend_below, new_axes, shorten, tidy
 from bayesmkl._utils.docstrings import entries, fill_docs
 from bayesmkl._utils.extras import require
 from bayesmkl._utils.given import finite_numbers
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "plot_critical_difference",
-    "plot_curve",
     "plot_scores",
     "plot_survival_calibration",
     "plot_survival_functions",
@@ -65,12 +64,6 @@ INCHES_PER_CHARACTER = 0.085  # of names beside rows
 # inches: height of a model, width of one of several data sets, of one
 ROW, PANEL, ONLY_PANEL = 0.24, 2.7, 4.6
 LEVEL_HEIGHT = 0.19  # inches: of a line of the critical-difference diagram
-SIDE = 4.2  # inches
-MOST_MODELS = len(COLORS)
-CURVES = {
-    "roc": ("false positive rate", "true positive rate"),
-    "calibration": ("predicted probability", "observed frequency"),
-}  # what lies on the axes
 
 
 class Shown(NamedTuple):
@@ -343,85 +336,6 @@ def _draw_distance(ax: Axes, mean_ranks: pd.Series, distance: float) -> None:
     ax.set_ylim(lowest - 0.8, 4.2)
     for artist in [*ax.lines, *ax.collections]:
         artist.set_clip_on(False)  # markers at both ends of the axis
-
-
-# ------------------------------------------------------------------------------------------------------------- curves
-
-
-@fill_docs(PLOT)
-def plot_curve(
-    comparison: Comparison,
-    kind: str = "roc",
-    dataset: str | None = None,
-    positive: Any = None,
-    ax: Axes | None = None,
-) -> Axes:
-    """Show a curve of every classifier, its mean over splits and a band of one standard deviation.
-
-    Parameters
-    ----------
-    %(comparison)s
-    kind : {"roc", "calibration"}, default="roc"
-        See :meth:`~bayesmkl.evaluation.Comparison.curve`. Calibration has a point for each tenth of the predictions.
-    dataset : str, default=None
-        One of its data sets; None is the only one.
-    positive : object, default=None
-        Class that is meant; None is the second of two.
-    %(ax)s
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-        Both axes from 0 to 1, with the first six models that have the curve; grey is chance, or perfect calibration.
-
-    Raises
-    ------
-    ValueError
-        If `kind`, `dataset` or `positive` is not known, no model has the curve, predictions are not kept, or `ax` is
-        no Axes.
-
-    Examples
-    --------
-    >>> from sklearn.linear_model import LogisticRegression
-    >>> from sklearn.naive_bayes import GaussianNB
-    >>> from bayesmkl.datasets import load_wdbc
-    >>> from bayesmkl.evaluation import compare_models
-    >>> from bayesmkl.evaluation.plots import plot_curve
-    >>> X, y = load_wdbc(return_X_y=True)
-    >>> models = {"logistic": LogisticRegression(max_iter=1000), "normal": GaussianNB()}
-    >>> found = compare_models(models, X[::4, :4], y[::4], scoring="auc", cv=3)
-    >>> ax = plot_curve(found, "calibration")
-    >>> ax.get_xlabel(), ax.get_ylabel()
-    ('predicted probability', 'observed frequency')
-    """
-    table = comparison.curve(kind, dataset, positive)
-    there = list(dict.fromkeys(table["model"]))
-    chosen, n_left = there[:MOST_MODELS], max(len(there) - MOST_MODELS, 0)
-    left_out = f"; without {n_left} further models" if n_left else ""
-    ax = own_axes(ax, SIDE, SIDE + 0.2 * len(chosen))
-    handles = _bands(ax, table, chosen, markers=kind == "calibration")
-    ax.plot([0.0, 1.0], [0.0, 1.0], color=NEUTRAL, linewidth=0.8, zorder=1)
-    ax.set(xlim=(-0.01, 1.01), ylim=(-0.01, 1.01), aspect="equal")
-    ax.set_xlabel(CURVES[kind][0])
-    ax.set_ylabel(CURVES[kind][1])
-    where = comparison.datasets[0] if dataset is None else dataset
-    ax.set_title(f"{where}, mean ± sd over splits{left_out}", loc="left", fontsize="medium")
-    tidy(ax, "both")
-    legend_below(ax, handles)
-    return literal(ax)
-
-
-def _bands(ax: Axes, table: pd.DataFrame, models: list[str], markers: bool) -> dict[str, Any]:
-    """Draw the mean of each model between ``lower`` and ``upper``; return the lines by their names."""
-    names, handles = short_names(models), {}
-    for k, model in enumerate(models):
-        own = table[table["model"] == model]
-        style: dict[str, Any] = {"color": COLORS[k], "linestyle": LINES[k], "linewidth": 1.6}
-        if markers:
-            style |= {"marker": MARKERS[k], "markersize": 4.5}
-        ax.fill_between(own["x"], own["lower"], own["upper"], color=COLORS[k], alpha=0.15, linewidth=0.0)
-        (handles[names[model]],) = ax.plot(own["x"], own["mean"], **style)
-    return handles
 
 
 def picture(on_test: Predictions, y: np.ndarray, task: str) -> tuple[str, Any]:

@@ -11,7 +11,7 @@ from scipy.stats import binomtest
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.datasets import load_iris
 from sklearn.linear_model import BayesianRidge, LogisticRegression, Ridge
-from sklearn.metrics import make_scorer, roc_auc_score
+from sklearn.metrics import make_scorer
 from sklearn.model_selection import KFold, StratifiedKFold, cross_val_predict
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
@@ -175,63 +175,6 @@ def test_predictions_are_those_of_scikit_learn(compared):
     latent = table[table["model"] == "GPMKL"]
     assert (latent["latent_std"] > 0).all()
     pd.testing.assert_frame_equal(found.predictions("data"), table)
-
-
-# ----------------------------------------------------------------------------------------------------------- curves
-
-
-def test_areas_of_curves_are_the_metrics(compared):
-    found = compared["two classes"][0]
-    table = found.predictions().query("model == 'bayes'")
-    areas = []
-    for _, own in table.groupby("split"):
-        areas.append(roc_auc_score(own["truth"] == "yes", own["p(yes)"]))
-    roc = found.curve("roc").query("model == 'bayes'")
-    assert np.trapezoid(roc["mean"], roc["x"]) == pytest.approx(np.mean(areas), abs=0.006)
-    assert (roc["mean"].diff().dropna() >= 0).all()
-    assert set(found.curve("roc")["model"]) == set(CLASSIFIERS)
-    assert (roc["lower"] <= roc["mean"]).all()
-    assert (roc["mean"] <= roc["upper"]).all()
-
-
-def test_calibration_is_the_frequency_in_bins(compared):
-    found = compared["two classes"][0]
-    curve = found.curve("calibration").query("model == 'bayes'")
-    own = found.predictions().query("model == 'bayes'")
-    bins = pd.cut(
-        own["p(yes)"], [-1.0, *np.quantile(own["p(yes)"], np.arange(0.1, 0.95, 0.1)), 2.0], right=False
-    )
-    expected = (own["truth"] == "yes").groupby(bins, observed=True).mean()
-    np.testing.assert_allclose(curve["mean"], expected)
-    np.testing.assert_allclose(curve["x"], own["p(yes)"].groupby(bins, observed=True).mean())
-    assert curve["n_samples"].sum() == len(own)
-    assert "svm" not in set(found.curve("calibration")["model"])
-
-
-def test_curves_of_several_classes_need_one_of_them(compared):
-    found = compared["three classes"][0]
-    with pytest.raises(ValueError, match=r"`positive` must be one of the classes \[0, 1, 2\]; got None"):
-        found.curve("roc")
-    curve = found.curve("roc", positive=0)
-    own = found.predictions().query("model == 'bayes'")
-    areas = [roc_auc_score(part["truth"] == 0, part["p(0)"]) for _, part in own.groupby("split")]
-    shown = curve.query("model == 'bayes'")
-    assert np.trapezoid(shown["mean"], shown["x"]) == pytest.approx(np.mean(areas), abs=0.006)
-    with pytest.raises(ValueError, match="gives what a curve 'roc' needs"):
-        compared["numbers"][0].curve("roc")
-
-
-def test_curves_of_splits_with_other_classes_are_of_the_same_class():
-    """Each part has two of three classes: the second of them is another one."""
-    X, y = load_iris(return_X_y=True)
-    cv = [(np.r_[0:40, 50:90], np.r_[40:50, 90:100]), (np.r_[50:90, 100:140], np.r_[90:100, 140:150])]
-    study = {"models": {"bayes": GaussianNB()}, "X": X, "y": y, "scoring": "accuracy"}
-    found = compare_models(**study, cv=cv)
-    with pytest.raises(ValueError, match=r"`positive` must be one of the classes \[0, 1, 2\]; got None"):
-        found.curve("roc")
-    assert set(found.curve("roc", positive=1)["n"]) == {2}
-    alone = compare_models(**study, cv=cv[1:]).curve("roc", positive=2)
-    pd.testing.assert_frame_equal(found.curve("roc", positive=2), alone)
 
 
 def test_several_columns_of_targets_are_refused():
