@@ -10,28 +10,22 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy.stats import binomtest, norm
+from scipy.stats import norm
 
 from bayesmkl._utils.docstrings import entries, fill_docs
 from bayesmkl._utils.files import as_path
 from bayesmkl._utils.validation import check_choice, check_probability
 from bayesmkl.evaluation.metrics import metric_of, stored_score
 from bayesmkl.evaluation.predictions import StoredPredictions
-from bayesmkl.evaluation.significance import holm, pairwise, rank_table
-from bayesmkl.evaluation.store import (
-    Kept,
-    NotKeptError,
-    Store,
-    read_about,
-    table_of,
-)
+from bayesmkl.evaluation.significance import pairwise, rank_table
+from bayesmkl.evaluation.store import NotKeptError, Store, read_about, table_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+LOOK = "Call compare_models again with the same folder"
 SELECTED = 1e-3  # of the largest share: kernels above it count as selected
 MODEL = ["dataset", "model"]
-LOOK = "Call compare_models again with the same folder"
 COLUMNS = {
     "predict_proba": "p",
     "decision_function": "score",
@@ -46,8 +40,6 @@ ENTRIES = entries(
         One of `metrics`; None is the first.
     dataset : str, default=None
         One of `datasets`; None is all.
-    dataset:only : str, default=None
-        One of `datasets`; None is the only one.
     threshold : float, default=1e-3
         Part of the largest share of a split above which a kernel counts as selected.
     """
@@ -246,7 +238,10 @@ class Comparison:
         ImportError
             For "nemenyi" and "bayesian", if ``bayesmkl[compare]`` is not installed.
         """
-        return pairwise(self.scores(metric), test, **self._as_tested(metric), **options)
+        ratios = {name: self.test_train_ratio(name) for name in self.datasets}
+        greater = self.about["metrics"][self._metric(metric)]
+        facts: dict[str, Any] = {"test_train_ratio": ratios, "greater_is_better": greater}
+        return pairwise(self.scores(metric), test, **facts, **options)
 
     def plot(self, kind: str = "scores", metric: str | None = None, **options: Any) -> Axes:
         """Draw the comparison.
@@ -299,7 +294,7 @@ class Comparison:
         Raises
         ------
         TypeError
-            If `path` is no path, or `title` no text.
+            If `path` is no path.
         ValueError
             If `metrics` are not among those of the comparison, or `path` cannot be a file.
         OSError
@@ -479,100 +474,12 @@ class Comparison:
         names = zip(cells["dataset"], cells["model"], cells["split"], strict=True)
         return _by_model(cells.assign(value=[values.get(name, np.nan) for name in names]), "value")
 
-    def mcnemar(self, dataset: str | None = None) -> pd.DataFrame:
-        """Test whether two classifiers err equally often on the same rows: McNemar's exact test.
-
-        It takes samples as they are, and the fits as given: what other training data would change, it does not know;
-        :meth:`significance` does. Of rows that are in several test parts, the first counts that has predictions of
-        both models.
-
-        Parameters
-        ----------
-        %(dataset:only)s
-
-        Returns
-        -------
-        DataFrame
-            One row per pair of models: ``both_right``, ``first_only``, ``second_only``, ``both_wrong`` (counts of
-            rows), ``p_value`` (two-sided, by the binomial distribution of the rows on which one is right) and
-            ``p_adjusted`` by Holm's procedure.
-
-        Raises
-        ------
-        ValueError
-            If `dataset` is not known, models do not predict classes, or a cell keeps no predictions.
-
-        References
-        ----------
-        Q. McNemar (1947), Note on the sampling error of the difference between correlated proportions or percentages,
-        Psychometrika 12.
-        """
-        right = self._right(dataset)
-        rows = []
-        for k, first in enumerate(right.columns):
-            for second in right.columns[k + 1 :]:
-                a, b = _of_both(right, first, second)
-                alone = int((a & ~b).sum()), int((b & ~a).sum())
-                p = binomtest(alone[0], sum(alone)).pvalue if sum(alone) else 1.0
-                counts = {"both_right": int((a & b).sum()), "first_only": alone[0], "second_only": alone[1]}
-                counts["both_wrong"] = len(a) - sum(counts.values())
-                rows.append({"first": first, "second": second, **counts, "p_value": p})
-        names = ["first", "second", "both_right", "first_only", "second_only", "both_wrong", "p_value"]
-        table = pd.DataFrame(rows, columns=names)
-        return table.assign(p_adjusted=holm(table["p_value"]) if len(table) else [])
-
-    def error_overlap(self, dataset: str | None = None) -> pd.DataFrame:
-        """Return how far classifiers err on the same rows.
-
-        Parameters
-        ----------
-        %(dataset:only)s
-
-        Returns
-        -------
-        DataFrame
-            A row and a column per model: the rows on which both err over those on which one of them does, 1 for the
-            same errors and 0 for none in common; NaN where neither errs. Rows count as in `mcnemar`: those that both
-            models have predicted.
-
-        Raises
-        ------
-        ValueError
-            As `mcnemar`.
-        """
-        right = self._right(dataset)
-        found = pd.DataFrame(np.nan, index=right.columns, columns=right.columns)
-        for first in right.columns:
-            for second in right.columns:
-                a, b = _of_both(right, first, second)
-                either = int((~a | ~b).sum())
-                found.loc[first, second] = (~a & ~b).sum() / either if either else np.nan
-        return found.rename_axis(index=None, columns=None)
-
     def _metric(self, metric: str | None) -> str:
         if metric is None:
             return self.metrics[0]
         if metric not in self.metrics:
             raise ValueError(f"`metric` must be one of {self.metrics}; got {metric!r}.")
         return metric
-
-    def _right(self, dataset: str | None) -> pd.DataFrame:
-        """Return whether predictions are right: a column per model, a row per split and sample that was predicted."""
-        chosen = self._one(dataset)
-        columns: dict[str, list[pd.Series]] = {}
-        for one in self._out_of_fold(chosen):
-            if one.stored.task != "classification":
-                raise ValueError(f"`dataset`: models on {chosen!r} do not predict classes.")
-            places = pd.MultiIndex.from_product([[one.split], one.stored.rows], names=["split", "row"])
-            found = pd.Series(one.stored.labels() == one.stored.y, index=places, dtype=float)
-            columns.setdefault(one.model, []).append(found[~places.duplicated()])
-        return pd.DataFrame({model: pd.concat(parts) for model, parts in columns.items()})
-
-    def _one(self, dataset: str | None) -> str:
-        if dataset is None and len(self.datasets) > 1:
-            raise ValueError(f"`dataset` must be one of {self.datasets}; got None, and there are several.")
-        self._cells_of(dataset)
-        return self.datasets[0] if dataset is None else dataset
 
     def _out_of_fold(self, dataset: str | None) -> Iterator[OutOfFold]:
         """Go through the predictions of cells that did not fail, in the order of the table."""
@@ -581,25 +488,14 @@ class Comparison:
         keys = {tuple(name): key for *name, key in self.about.get("keys", ())}
         for name in zip(cells["dataset"], cells["model"], cells["split"].tolist(), strict=True):
             try:
-                yield OutOfFold(*name, StoredPredictions(self._kept(keys.get(name))))
+                if self._store is None or name not in keys:
+                    raise NotKeptError("a table alone has none")
+                yield OutOfFold(*name, StoredPredictions(self._store.kept(keys[name])))
             except NotKeptError as error:
                 raise ValueError(
                     f"`predictions`: those of {name[1]!r} on {name[0]!r}, split {name[2]}, are not kept: {error}. "
                     "Compare again, in another folder or without one."
                 ) from error
-
-    def _kept(self, key: str | None) -> Kept:
-        """Return the predictions of a cell; raise NotKeptError."""
-        if self._store is None or key is None:
-            raise NotKeptError("a table alone has none")
-        return self._store.kept(key)
-
-    def _as_tested(self, metric: str | None) -> dict[str, Any]:
-        """Return the facts about splits and metric that tests need."""
-        return {
-            "test_train_ratio": {name: self.test_train_ratio(name) for name in self.datasets},
-            "greater_is_better": self.about["metrics"][self._metric(metric)],
-        }
 
     @classmethod
     def load(cls, folder: str | PathLike[str]) -> Comparison:
@@ -731,13 +627,6 @@ def _shares(kept: list[dict[str, Any]]) -> np.ndarray:
 def _selected(shares: np.ndarray, threshold: float) -> np.ndarray:
     """Return which kernels are selected, (n_splits, n_kernels)."""
     return shares > threshold * shares.max(axis=1, keepdims=True)
-
-
-def _of_both(right: pd.DataFrame, first: str, second: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return whether two models are right on the rows that both predict, each row in the first split of these."""
-    there = right[right[first].notna() & right[second].notna()]
-    there = there[~there.index.get_level_values("row").duplicated()]
-    return there[first].to_numpy(dtype=bool), there[second].to_numpy(dtype=bool)
 
 
 def _table(one: OutOfFold) -> pd.DataFrame:

@@ -9,23 +9,16 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from bayesmkl._utils.axes import COLORS, LINES, NEUTRAL, legend_below, new_axes, shorten, tidy
+from bayesmkl._utils.axes import COLORS, LINES, NEUTRAL, legend_below, own_axes, shorten, tidy
 from bayesmkl._utils.docstrings import entries, fill_docs
 from bayesmkl._utils.extras import require
 from bayesmkl._utils.given import finite_numbers
 from bayesmkl._utils.survival_target import event_and_time
 from bayesmkl._utils.validation import check_axes, check_number
 from bayesmkl._utils.validation import shown as shown_value
+from bayesmkl.evaluation import significance
 from bayesmkl.evaluation.metrics import METRICS, places_of
 from bayesmkl.evaluation.predictions import Predictions
-from bayesmkl.evaluation.significance import (
-    check_level,
-    corrected_t,
-    critical_difference,
-    friedman,
-    nemenyi,
-    rank_table,
-)
 from bayesmkl.evaluation.survival import (
     LEVEL,
     SurvivalCalibration,
@@ -69,17 +62,11 @@ LEVEL_HEIGHT = 0.19  # inches: of a line of the critical-difference diagram
 class Shown(NamedTuple):
     """One metric of a comparison, ready to be drawn."""
 
-    metric: str
     title: str  # with units
     greater_is_better: bool
     scores: pd.DataFrame  # by data set and split, a column per model
     datasets: list[str]
     order: list[str]  # all models, by mean rank, those that failed somewhere last
-
-    @property
-    def direction(self) -> str:
-        """The metric and which way is up, for an axis."""
-        return f"{self.title} ({'higher' if self.greater_is_better else 'lower'} is better)"
 
 
 def shown(comparison: Comparison, metric: str | None, dataset: str | None = None) -> Shown:
@@ -90,8 +77,8 @@ def shown(comparison: Comparison, metric: str | None, dataset: str | None = None
     greater = bool(comparison.about["metrics"][name])
     title = METRICS[name].title if name in METRICS else name
     datasets = comparison.datasets if dataset is None else [dataset]
-    order = [str(model) for model in rank_table(scores, greater).index]
-    return Shown(name, title, greater, scores, datasets, order)
+    order = [str(model) for model in significance.rank_table(scores, greater).index]
+    return Shown(title, greater, scores, datasets, order)
 
 
 def short_names(models: list[str]) -> dict[str, str]:
@@ -131,12 +118,6 @@ def literal(ax: Axes, *others: Artist) -> Axes:
         for text in artist.findobj(Text):
             text.set_parse_math(False)
     return ax
-
-
-def own_axes(ax: Axes | None, width: float, height: float) -> Axes:
-    """Return `ax`, or axes on a new figure of that size in inches."""
-    check_axes("ax", ax)
-    return new_axes(width, height)[0] if ax is None else ax
 
 
 @fill_docs(PLOT)
@@ -202,9 +183,8 @@ def plot_scores(
         _draw_scores(panel, what, name, comparison.test_train_ratio(name), confidence)
         panel.set_yticks(np.arange(len(names)), names)
         panel.set_ylim(len(names) - 0.4, -0.6)  # the first on top
-    explained = (
-        f"{what.direction}\nevery split; mean and {100 * confidence:g} % interval for overlapping splits"
-    )
+    direction = f"{what.title} ({'higher' if what.greater_is_better else 'lower'} is better)"
+    explained = f"{direction}\nevery split; mean and {100 * confidence:g} % interval for overlapping splits"
     if len(axes) == 1:
         axes[0].set_xlabel(explained, loc="left", fontsize="small")
     else:
@@ -236,7 +216,7 @@ def _draw_scores(ax: Axes, what: Shown, dataset: str, ratio: float, confidence: 
         ax.plot(values, row + spread, ".", color=NEUTRAL, alpha=0.5, markersize=4.5, markeredgewidth=0.0)
         mean = lower = upper = values.mean()
         if len(values) > 1:
-            tested = corrected_t(values, np.zeros(len(values)), ratio, confidence)
+            tested = significance.corrected_t(values, np.zeros(len(values)), ratio, confidence)
             lower, upper = tested.lower, tested.upper
         color, marker = (COLORS[1], "D") if model in best else (COLORS[0], "o")
         ax.hlines(row, lower, upper, color=color, linewidth=1.8, zorder=3)
@@ -290,13 +270,13 @@ def plot_critical_difference(
     >>> plot_critical_difference(found).get_title(loc="left").partition(";")[0]
     'accuracy: mean ranks over 2 data sets'
     """
-    check_level("alpha", alpha)
+    significance.check_level("alpha", alpha)
     what = shown(comparison, metric)
-    tested = friedman(what.scores, what.greater_is_better)
-    p_values = nemenyi(what.scores, what.greater_is_better)
+    tested = significance.friedman(what.scores, what.greater_is_better)
+    p_values = significance.nemenyi(what.scores, what.greater_is_better)
     names = short_names(list(p_values.index))
     posthocs = require("scikit_posthocs", "scikit-posthocs", "The critical-difference diagram")
-    distance = critical_difference(tested.n_models, tested.n_datasets, alpha)
+    distance = significance.critical_difference(tested.n_models, tested.n_datasets, alpha)
     width = 5.0 + 2.0 * width_of(names.values())
     given, ax = ax, own_axes(ax, width, 3.0)
     posthocs.critical_difference_diagram(
@@ -476,7 +456,6 @@ def plot_survival_functions(
     >>> [text.get_text() for text in ax.get_legend().get_texts()]
     ['low', 'high']
     """
-    check_axes("ax", ax)
     when = finite_numbers("times", times)
     if when.ndim != 1 or len(when) < 2 or (np.diff(when) <= 0.0).any():
         raise ValueError(

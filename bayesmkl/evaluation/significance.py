@@ -59,13 +59,7 @@ __all__ = [
 MOST_WITH_TIES = 13  # pairs up to which all signs of tied differences are tried
 SAME = 1e-12  # relative to the scores: differences up to it are rounding errors
 SAME_DIGITS = 12  # significant digits up to which two scores are a tie
-TESTS = {  # their names for readers
-    "corrected_t": "corrected resampled t-test (Nadeau and Bengio)",
-    "paired_t": "paired t-test",
-    "wilcoxon": "Wilcoxon signed-rank test",
-    "nemenyi": "Nemenyi test",
-    "bayesian": "Bayesian correlated t-test",
-}
+TESTS = ("corrected_t", "paired_t", "wilcoxon", "nemenyi", "bayesian")
 WITH_RATIO = ("corrected_t", "bayesian")
 ALL_DATASETS = "(all)"  # in the column `dataset` of a comparison over data sets
 COMMON = ("first", "second", "n", "difference", "lower", "upper")  # columns of every test
@@ -486,7 +480,7 @@ def pairwise(
     2     B      C      -0.062       0.026      C
     """
     check_table(scores)
-    check_choice("test", test, tuple(TESTS))
+    check_choice("test", test, TESTS)
     check_flag("greater_is_better", greater_is_better)
     check_number("rope", rope, low=0.0, inclusive=True)
     check_level("alpha", alpha)
@@ -900,12 +894,8 @@ def check_table(scores: object) -> None:
         raise TypeError(f"`scores` must be a DataFrame with a column per model; got {shown(scores)}.")
     if not scores.columns.is_unique:
         raise ValueError(f"`scores` must have columns of different names; got {list(scores.columns)}.")
-    if not all(kind.kind in "biuf" for kind in map(np.dtype, map(_plain, scores.dtypes))):
+    if not all(isinstance(kind, np.dtype) and kind.kind in "biuf" for kind in scores.dtypes):
         raise ValueError("`scores` must hold numbers, NaN where a model failed; got other columns.")
-
-
-def _plain(dtype: object) -> Any:
-    return dtype if isinstance(dtype, np.dtype) else object
 
 
 def ranks_of(scores: pd.DataFrame, greater_is_better: bool) -> pd.DataFrame:
