@@ -426,7 +426,6 @@ class Comparison:
         ValueError
             If `dataset` is not one of the comparison, or a cell keeps no predictions: with the reason.
         """
-        self._cells_of(dataset)
         tables = [_table(one) for one in self._out_of_fold(dataset)]
         return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
 

@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
@@ -645,12 +646,8 @@ def _coords(fitted: FittedBEMKL) -> dict[str, Any]:
 
 
 def _elbo(fitted: FittedBEMKL) -> np.ndarray:
-    if fitted.class_names is None:
-        return fitted.histories[0]
-    padded = np.full((len(fitted.histories), max(map(len, fitted.histories))), np.nan)
-    for row, history in zip(padded, fitted.histories, strict=True):
-        row[: len(history)] = history
-    return padded
+    """Return the history of the only model, or those of all, the shorter ones with NaN at their ends."""
+    return fitted.histories[0] if fitted.class_names is None else pd.DataFrame(fitted.histories).to_numpy()
 
 
 def _attributes(fitted: FittedBEMKL) -> dict[str, Any]:
