@@ -344,8 +344,8 @@ class _ParquetRows(RowSource):
             if types != (known := known or types):
                 raise ValueError(
                     f"`path`: {file.name!r} must have the columns and types of {files[0].name!r}; got "
-                    f"{shown(_differing(types, known))} for {shown(_differing(known, types))}. Write all files with the "
-                    "same columns, or choose those that they share, `open_rows(folder, columns=[...])`."
+                    f"{shown(_differing(types, known))} for {shown(_differing(known, types))}. Write all files alike, "
+                    "or choose columns that they share, `open_rows(folder, columns=[...])`."
                 )
             self._groups += [(file, group) for group in range(metadata.num_row_groups)]
             sizes += [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
@@ -376,7 +376,8 @@ class _ParquetRows(RowSource):
             table = opened.read_row_group(own, columns=self.columns, use_threads=False)
         if table.num_rows != shape[0]:
             raise ValueError(
-                f"`path`: {file.name!r} has changed since it was opened. Open the table again, once it stays as it is."
+                f"`path`: {file.name!r} has changed since it was opened. Open the table again, once it "
+                "stays as it is."
             )
         values = np.empty(shape)
         for j, name in enumerate(self.columns or []):
