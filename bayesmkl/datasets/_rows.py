@@ -344,8 +344,8 @@ class _ParquetRows(RowSource):
             if types != (known := known or types):
                 raise ValueError(
                     f"`path`: {file.name!r} must have the columns and types of {files[0].name!r}; got "
-                    f"{shown(_differing(types, known))} for {shown(_differing(known, types))}. Write all files alike, "
-                    "or choose columns that they share, `open_rows(folder, columns=[...])`."
+                    f"{shown(_differing(types, known))} for {shown(_differing(known, types))}. Write all files "
+                    "alike, or choose columns that they share, `open_rows(folder, columns=[...])`."
                 )
             self._groups += [(file, group) for group in range(metadata.num_row_groups)]
             sizes += [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]

@@ -568,7 +568,8 @@ def make_corrupted(
     """
     check_n_samples(n_samples)
     halves = _check_separations(separations)
-    _check_corruption(corruption, fraction)
+    check_choice("corruption", corruption, CORRUPTIONS)
+    _check_share("fraction", fraction)
     rng = generator_of("random_state", random_state)
     n_views = len(halves)
 
@@ -650,12 +651,9 @@ def _check_separations(separations: Sequence[float]) -> np.ndarray:
     return values
 
 
-def _check_corruption(corruption: str, fraction: float) -> None:
-    check_choice("corruption", corruption, CORRUPTIONS)
-    if check_number("fraction", fraction, low=0.0, inclusive=True) > 1.0:
-        raise ValueError(
-            f"`fraction` must be a probability from 0 to 1; got {fraction!r}. Pass 0.2 for a fifth of all pairs."
-        )
+def _check_share(name: str, value: float) -> None:
+    if not 0.0 <= check_number(name, value) <= 1.0:
+        raise ValueError(f"`{name}` must be a part from 0 to 1; got {value!r}. Pass 0.5 for a half.")
 
 
 def make_pathways(
@@ -698,11 +696,11 @@ def make_pathways(
     block_size : int, default=40
         Genes of a block.
     correlation : float, default=0.4
-        Correlation :math:`c` of two genes of a block, from 0 to below 1.
+        Correlation :math:`c` of two genes of a block, from 0 to 1.
     coherence : float, default=0.5
         Part of a set that follows blocks, from 0 (genes from anywhere) to 1.
     signal : float, default=0.5
-        Part of the variance of the score with noise that is the score's own, above 0 and at most 1.
+        Part of the variance of the score with noise that is the score's own, from 0 to 1.
     task : {"regression", "classification"}, default="regression"
         Whether the target is the score with noise, or its sign.
     random_state : int, Generator or None, default=None
@@ -743,7 +741,8 @@ def make_pathways(
     if n_samples < 3:
         raise ValueError(f"`n_samples` must be at least 3, for parts not to cancel; got {n_samples}.")
     _check_counts(n_sets, n_active, n_genes, min_size, max_size, block_size)
-    _check_parts(correlation, coherence, signal)
+    for name, part in (("correlation", correlation), ("coherence", coherence), ("signal", signal)):
+        _check_share(name, part)
     check_choice("task", task, ("regression", "classification"))
     rng = generator_of("random_state", random_state)
 
@@ -821,17 +820,4 @@ def _check_counts(
     if not min_size <= check_integer("max_size", max_size, low=1) <= n_genes:
         raise ValueError(
             f"`max_size` must lie between `min_size` = {min_size} and `n_genes` = {n_genes}; got {max_size}."
-        )
-
-
-def _check_parts(correlation: float, coherence: float, signal: float) -> None:
-    if not 0.0 <= check_number("correlation", correlation) < 1.0:
-        raise ValueError(f"`correlation` must be from 0 to below 1; got {correlation!r}.")
-    if not 0.0 <= check_number("coherence", coherence) <= 1.0:
-        raise ValueError(
-            f"`coherence` must be a part from 0 to 1; got {coherence!r}. Pass 0.5 for half of a set."
-        )
-    if not 0.0 < check_number("signal", signal) <= 1.0:
-        raise ValueError(
-            f"`signal` must be a part of the variance, above 0 and at most 1; got {signal!r}. Pass 0.5 for half."
         )
