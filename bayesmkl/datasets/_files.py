@@ -23,7 +23,6 @@ import io
 import os
 import re
 import zlib
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial, reduce
 from itertools import pairwise
@@ -301,7 +300,7 @@ def read_gene_sets(
     Raises
     ------
     ValueError
-        If the file is not as above, two sets have one name, or no set is left; if `columns` are not different names,
+        If the file is not as above, two sets have one name, or no set is left; if `columns` are no names,
         or the sizes are not whole numbers in ascending order.
     FileNotFoundError
         If there is no such file.
@@ -379,12 +378,6 @@ def _column_names(columns: Any) -> list[str]:
         raise ValueError(
             f"`columns` must have names that are text; got {shown(strange[0])} of type {type(strange[0]).__name__}. "
             "Name them by their genes, `X.columns = genes`, numbers of genes as text, `X.columns.astype(str)`."
-        )
-    twice = [str(name) for name, count in Counter(names).items() if count > 1]
-    if twice:
-        raise ValueError(
-            f"`columns` must have different names; more than one is called {_some(twice)}. Merge columns of one "
-            "gene, as by their mean, or rename them."
         )
     return [str(name) for name in names]
 

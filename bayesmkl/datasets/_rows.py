@@ -93,7 +93,12 @@ def open_rows(
         return _ArrayRows(path, wanted, f"an array of shape {path.shape}")
     file = as_path("path", path)
     if file.is_dir():
-        return _folder(file, wanted)
+        files = sorted(one for one in file.iterdir() if one.suffix.lower() == ".parquet" and one.is_file())
+        if not files:
+            raise FileNotFoundError(
+                f"`path`: there is no file that ends in .parquet in the folder {str(file)!r}."
+            )
+        return _ParquetRows(files, wanted, f"the {len(files)} files of {file.name!r}")
     suffix = file.suffix.lower()
     if suffix in TEXT:
         raise ValueError(
@@ -104,18 +109,12 @@ def open_rows(
         raise ValueError(f"`path` must be a .parquet or .npy file, or an array; got {file.name!r}.")
     if not file.is_file():
         raise FileNotFoundError(f"`path`: there is no file {str(file)!r}.")
-    return (
-        _ParquetRows([file], wanted, repr(file.name)) if suffix == ".parquet" else _array_file(file, wanted)
-    )
-
-
-def _folder(folder: Path, columns: Sequence[Any] | None) -> RowSource:
-    files = sorted(file for file in folder.iterdir() if file.suffix.lower() == ".parquet" and file.is_file())
-    if not files:
-        raise FileNotFoundError(
-            f"`path`: there is no file that ends in .parquet in the folder {str(folder)!r}."
-        )
-    return _ParquetRows(files, columns, f"the {len(files)} files of {folder.name!r}")
+    if suffix == ".parquet":
+        return _ParquetRows([file], wanted, repr(file.name))
+    try:
+        return _ArrayRows(load_array(file, mmap_mode="r"), wanted, repr(file.name))
+    except ValueError as error:
+        raise ValueError(f"`path`: {file.name!r} is not an array of numbers: {error}") from error
 
 
 class RowSource(ABC):
@@ -313,14 +312,6 @@ class _ArrayRows(RowSource):
 
     def read(self, first: int, last: int) -> np.ndarray:
         return np.array(self._values[first:last][:, self._columns], dtype=np.float64, order="C")
-
-
-def _array_file(file: Path, columns: Sequence[Any] | None) -> _ArrayRows:
-    try:
-        values = load_array(file, mmap_mode="r")
-    except ValueError as error:
-        raise ValueError(f"`path`: {file.name!r} is not an array of numbers: {error}") from error
-    return _ArrayRows(values, columns, repr(file.name))
 
 
 class _ParquetRows(RowSource):
