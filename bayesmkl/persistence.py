@@ -278,7 +278,7 @@ def _built(data: bytes, unlisted: list[str]) -> Any:
         return skops.io.loads(data, trusted=unlisted)["model"]
 
 
-def _names(trusted: object) -> set[str]:
+def _names(trusted: Any) -> set[str]:
     """Return the names of what the user trusts."""
     is_list = isinstance(trusted, Iterable) and not isinstance(trusted, (str, type))
     names = {

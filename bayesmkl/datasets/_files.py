@@ -228,7 +228,8 @@ def _labels(path: Path) -> np.ndarray:
         table = read_table(files[0], ["label"])
         if list(table) != ["label"]:
             raise ValueError(
-                f"{where} must have one column, `label`; got {named(list(table))}. The first line is the header."
+                f"{where} must have one column, `label`; got {named(list(map(str, table)))}. The first line is "
+                "the header."
             )
         labels = table["label"].to_numpy()
     if labels.ndim == 0 or max(labels.shape, default=0) != labels.size:

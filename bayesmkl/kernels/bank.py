@@ -261,7 +261,7 @@ class KernelBank(TransformerMixin, BankAlgebra):
         return self
 
     @all_or_nothing
-    def fit_transform(  # type: ignore[override]
+    def fit_transform(
         self, X: Samples, y: Targets | None = None, sample_weight: ArrayLike | None = None
     ) -> np.ndarray:
         """Fit and return the training kernels, evaluating each of them once.
