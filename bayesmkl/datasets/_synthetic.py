@@ -15,14 +15,12 @@ from sklearn.utils import Bunch
 from bayesmkl._utils.given import finite_numbers
 from bayesmkl._utils.validation import (
     LARGEST,
-    TOO_MANY,
     check_choice,
     check_flag,
     check_integer,
     check_number,
     check_scale,
     generator_of,
-    shown,
 )
 
 _DIMENSION = 20
@@ -75,7 +73,7 @@ def make_twonorm(n_samples: int = 400, *, random_state: int | np.random.Generato
     >>> bool(np.mean(np.sign(sample.data.sum(axis=1)) != sample.target) < 0.04)
     True
     """
-    check_n_samples(n_samples)
+    check_integer("n_samples", n_samples, low=1)
     rng = generator_of("random_state", random_state)
     target = rng.choice([-1, 1], size=n_samples)
     data = rng.standard_normal((n_samples, _DIMENSION)) + _MEAN * target[:, None]
@@ -133,7 +131,7 @@ def make_ringnorm(n_samples: int = 400, *, random_state: int | np.random.Generat
     >>> print(sample.data[sample.target == 1].std().round(1), sample.data[sample.target == -1].std().round(1))
     2.0 1.0
     """
-    check_n_samples(n_samples)
+    check_integer("n_samples", n_samples, low=1)
     rng = generator_of("random_state", random_state)
     target = rng.choice([-1, 1], size=n_samples)
     noise = rng.standard_normal((n_samples, _DIMENSION))
@@ -192,7 +190,7 @@ def make_waveform(
     >>> int(sample.data[sample.target == 1].mean(axis=0).argmax()) + 1 in range(7, 12)
     True
     """
-    check_n_samples(n_samples)
+    check_integer("n_samples", n_samples, low=1)
     check_flag("binary", binary)
     rng = generator_of("random_state", random_state)
     classes = rng.integers(1, 4, size=n_samples)
@@ -203,15 +201,6 @@ def make_waveform(
     target = np.where(classes == 2, 1, -1) if binary else classes
     names = ["classes 1 and 3", "class 2"] if binary else ["h1, h2", "h1, h3", "h2, h3"]
     return _bunch("waveform", data, target, names, make_waveform, target_multiclass=classes)
-
-
-def check_n_samples(n_samples: int) -> None:
-    """Raise for a sample size that is not a positive integer."""
-    is_count = isinstance(n_samples, int | np.integer) and not isinstance(n_samples, bool)
-    if not is_count or not 1 <= n_samples < TOO_MANY:
-        raise ValueError(
-            f"`n_samples` must be a positive integer; got {shown(n_samples)}. Pass how many samples to draw."
-        )
 
 
 def _bunch(name, data, target, target_names, maker, **extra) -> Bunch:
@@ -298,7 +287,7 @@ def make_localized(
     >>> round(sample.bayes_accuracy, 4)
     0.9683
     """
-    check_n_samples(n_samples)
+    check_integer("n_samples", n_samples, low=1)
     check_choice("design", design, tuple(DESIGNS))
     check_scale("noise", noise, zero=True)
     rng = generator_of("random_state", random_state)
@@ -416,10 +405,13 @@ def make_multiview(
     >>> print(sample.shares)
     [1. 0.]
     """
-    check_n_samples(n_samples)
+    check_integer("n_samples", n_samples, low=2)  # for the score to vary
     weights = _check_weights(kernel_weights)
     sizes = _check_sizes(n_features, len(weights))
-    _check_options(n_samples, task, noise, intercept)
+    check_choice("task", task, ("classification", "regression"))
+    check_scale("noise", noise, zero=True)
+    if intercept is not None:
+        check_number("intercept", intercept)
     rng = generator_of("random_state", random_state)
 
     blocks = [rng.standard_normal((n_samples, size)) for size in sizes]
@@ -477,15 +469,6 @@ def _check_sizes(n_features: Any, n_views: int) -> list[int]:
             f"`kernel_weights`; got {n_features!r}."
         )
     return [int(size) for size in sizes]
-
-
-def _check_options(n_samples: int, task: str, noise: float, intercept: float | None) -> None:
-    if n_samples < 2:
-        raise ValueError(f"`n_samples` must be at least 2, for the score to vary; got {n_samples}.")
-    check_choice("task", task, ("classification", "regression"))
-    check_scale("noise", noise, zero=True)
-    if intercept is not None:
-        check_number("intercept", intercept)
 
 
 def make_corrupted(
@@ -566,7 +549,7 @@ def make_corrupted(
     >>> bool((changed >= sample.corrupted).all())
     True
     """
-    check_n_samples(n_samples)
+    check_integer("n_samples", n_samples, low=1)
     halves = _check_separations(separations)
     check_choice("corruption", corruption, CORRUPTIONS)
     _check_share("fraction", fraction)
@@ -737,9 +720,7 @@ def make_pathways(
     >>> print(sample.score.var().round(3))
     0.5
     """
-    check_n_samples(n_samples)
-    if n_samples < 3:
-        raise ValueError(f"`n_samples` must be at least 3, for parts not to cancel; got {n_samples}.")
+    check_integer("n_samples", n_samples, low=3)  # for parts not to cancel
     _check_counts(n_sets, n_active, n_genes, min_size, max_size, block_size)
     for name, part in (("correlation", correlation), ("coherence", coherence), ("signal", signal)):
         _check_share(name, part)

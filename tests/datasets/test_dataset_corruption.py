@@ -146,7 +146,7 @@ def test_error_without_the_corrupted_pairs_by_monte_carlo():
         ({"fraction": "half"}, "`fraction` must be a"),
         ({"separations": ()}, "`separations` must be a list of finite numbers >= 0"),
         ({"separations": (1.0, -1.0)}, "`separations` must be a list of finite numbers >= 0"),
-        ({"n_samples": 0}, "`n_samples` must be a positive integer"),
+        ({"n_samples": 0}, "`n_samples` must be a whole number >= 1"),
     ],
 )
 def test_bad_arguments_are_refused_by_name(arguments, message):
