@@ -104,8 +104,13 @@ def config_of(path: Path) -> dict[str, Any]:
     if not path.is_dir():
         raise FileNotFoundError(f"there is no folder {str(path)!r}; `bayesmkl fit` makes one.")
     for name in (CONFIG, MODEL):
-        if not (path / name).is_file():
+        file = path / name
+        if not file.is_file():
             raise ValueError(f"{str(path)!r} is not the folder of a run: it has no {name}. {AGAIN}")
+        if file.resolve().parent != path.resolve():
+            raise ValueError(
+                f"{str(file)!r} is a link out of the folder of the run, which is not followed. Copy the file."
+            )
     shown = repr(str(path / CONFIG))
     try:
         config = read_json(path / CONFIG)

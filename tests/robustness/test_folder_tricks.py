@@ -1,4 +1,4 @@
-"""Folders from strangers: links to devices are not followed, pipes not waited for, nothing outside is touched."""
+"""Folders from strangers: links out of them are not followed, pipes not waited for, nothing outside is touched."""
 
 from __future__ import annotations
 
@@ -59,6 +59,7 @@ def predict(folder, out):
 # -------------------------------------------------------------------------------------------------- reading runs
 
 WAYS = {
+    "link to a file outside": lambda path: path.symlink_to(path.parents[1] / "precious"),
     "link to a device": lambda path: path.symlink_to("/dev/zero"),
     "link to a folder": lambda path: path.symlink_to(path.parents[1]),
     "pipe": os.mkfifo,
