@@ -57,8 +57,8 @@ class VB(_InferenceOptions):
         class against the rest, and one target; `n_iter_` counts them, and a step evaluates the kernels twice. They
         end where the gain is at most `tol` of the ELBO, and the root mean square change of expected training scores,
         in units of their noise, at most the square root of `tol`. "auto": Newton steps where kernels between samples
-        and fewer landmarks are large, more than 64 MB, and there they take less time. The ELBO has several maxima;
-        which one is found depends on the steps.
+        and fewer landmarks are large, more than 64 MB, and there they take less time. They are taken by NumPy. The
+        ELBO has several maxima; which one is found depends on the steps.
 
     See Also
     --------

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from functools import cache, partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -49,20 +49,6 @@ SWEEPS_FOR_A_STEP = 100  # that a step may cost: with landmarks there are thousa
 LEAST_ENTRIES = 2**23  # of all kernels, 64 MB: where they are smaller, sweeps take no time
 
 
-class Algorithm(Protocol):
-    """Interface of an algorithm module to the loop."""
-
-    COORDINATES: Any  # one Coordinate per field of the carry
-    STATE: type  # of the posterior factors
-
-    @staticmethod
-    def sweep(problem: Any, start: Any) -> tuple[Any, Any]: ...  # noqa: D102
-    @staticmethod
-    def carry(problem: Any, state: Any) -> Any: ...  # noqa: D102
-    @staticmethod
-    def scales(state: Any) -> Any: ...  # noqa: D102
-
-
 class LoopOptions(NamedTuple):
     """Stopping rule and acceleration.
 
@@ -79,14 +65,16 @@ class LoopOptions(NamedTuple):
     step: str = "coordinate"
 
 
-class LoopResult(NamedTuple):
-    """Posterior factors, the bound after every sweep (never falling), how many sweeps, and why they ended."""
+class Fit(NamedTuple):
+    """A posterior and how it was found."""
 
-    state: Any
-    elbo_history: np.ndarray
-    n_iter: int
-    n_rejected: int
+    state: Any  # of factors, or PosteriorDraws
     outcome: Outcome
+    n_iter: int  # sweeps, or draws of each chain
+    elbo_history: Any = None  # the bound after every sweep, never falling
+    n_rejected: int = 0  # extrapolations that did not raise it
+    stats: dict[str, np.ndarray] | None = None
+    agreement: Agreement | None = None
 
     @property
     def last_change(self) -> float:
@@ -105,17 +93,17 @@ class Views(NamedTuple):
 
 
 # Yields where the next sweep starts, is sent the state and the bound that it found, returns the result.
-Ascent = Generator[Any, tuple[Any, float], LoopResult]
+Ascent = Generator[Any, tuple[Any, float], Fit]
 OnSweep = Callable[[int, float], None]
 
 
 def maximize_elbo(
-    algorithm: Algorithm,
+    algorithm: Any,
     problem: tuple[Any, ...],
     start: tuple[Array, ...],
     options: LoopOptions,
     on_sweep: OnSweep | None = None,
-) -> LoopResult:
+) -> Fit:
     """Run `algorithm` on `problem` from the carry `start`.
 
     Parameters
@@ -185,12 +173,12 @@ def takes_newton_steps(step: str, algorithm: object, problem: Any) -> bool:
 
 
 def _maximize_on_jax(
-    algorithm: Algorithm,
+    algorithm: Any,
     problem: tuple[Any, ...],
     carry: Any,
     options: LoopOptions,
     on_sweep: OnSweep | None,
-) -> LoopResult:
+) -> Fit:
     import jax
 
     from bayesmkl._utils.devices import begin_copies, double_precision, to_devices, to_numpy
@@ -295,7 +283,7 @@ def ascend(
         if options.tol > 0.0 and quiet >= PATIENCE:
             outcome = Outcome.CONVERGED
     outcome = outcome or Outcome.MAX_ITER
-    return LoopResult(views.final(state), np.array(trace), len(trace), n_rejected, outcome)
+    return Fit(views.final(state), outcome, len(trace), np.array(trace), n_rejected)
 
 
 def _attempt(
@@ -329,18 +317,6 @@ RHAT, ESS, DIVERGENT = 1.01, 400.0, 0.005  # Vehtari et al. (2021) for the first
 # Bound on the relative error of a variance from which on it is reported. The errors themselves were a hundredth of it
 # and below in comparisons with 50 digits.
 TOO_MUCH = 0.1
-
-
-class Fit(NamedTuple):
-    """A posterior and how it was found."""
-
-    posterior: Any  # state of factors, or PosteriorDraws
-    outcome: Outcome
-    n_iter: int  # sweeps, or draws of each chain
-    elbo_history: np.ndarray | None = None
-    last_change: float = 0.0  # of the bound, relative
-    stats: dict[str, np.ndarray] | None = None
-    agreement: Agreement | None = None
 
 
 def check_can_sample(problem: Problem, where: str) -> None:
@@ -468,7 +444,7 @@ def sampling_advice(fits: list[Fit], options: Any) -> str | None:
     """Return what to do about the worst of several runs of a sampler, or None if all went well."""
     outcomes = [fit.outcome for fit in fits]
     if Outcome.INTERRUPTED in outcomes:
-        kept = next(fit for fit in fits if fit.outcome is Outcome.INTERRUPTED).posterior
+        kept = next(fit for fit in fits if fit.outcome is Outcome.INTERRUPTED).state
         return (
             f"was interrupted and kept {kept.n_chains} chain(s) of {kept.n_draws} draws "
             f"(asked: {options.n_chains} of {options.n_draws}). All results are those of the draws that were kept."

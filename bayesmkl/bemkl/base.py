@@ -43,7 +43,6 @@ from bayesmkl.bemkl.ascent import (
     TOO_MUCH,
     Fit,
     LoopOptions,
-    LoopResult,
     OnSweep,
     check_can_sample,
     maximize_elbo,
@@ -52,7 +51,7 @@ from bayesmkl.bemkl.ascent import (
     run_nuts,
     sampling_advice,
 )
-from bayesmkl.bemkl.draws import KernelShares, PosteriorDraws, kernel_shares, shares_of_draws
+from bayesmkl.bemkl.draws import PosteriorDraws, kernel_shares, shares_of_draws
 from bayesmkl.bemkl.many_kernels import LEAST, MANY, many_kernels
 from bayesmkl.bemkl.missing import fit_with_missing_views
 from bayesmkl.bemkl.model import Priors, Problem, State, takes
@@ -367,9 +366,7 @@ class BaseBEMKL(_Parameters):
             )
             if error > TOO_MUCH:
                 warn_user(TOO_MUCH_ROUNDING.format(type(self).__name__), KernelQualityWarning)
-            return [
-                Fit(one.state, one.outcome, one.n_iter, one.elbo_history, one.last_change) for one in found
-            ]
+            return found
         fits: list[Fit] = []
         for problem, label in zip(task.problems, task.labels, strict=True):
             fits.append(self._sample(problem, settings.inference, rng, label))
@@ -392,7 +389,7 @@ class BaseBEMKL(_Parameters):
         settings: Settings,
         rng: np.random.Generator | None = None,
         on_sweep: OnSweep | None = None,
-    ) -> list[LoopResult]:
+    ) -> list[Fit]:
         """Run the loop from `n_init` starts for every problem, one after the other, and keep the highest bounds.
 
         With missing views kernels are centered first: there the loop itself asks for the start.
@@ -404,7 +401,7 @@ class BaseBEMKL(_Parameters):
             for problem, first in zip(task.problems, task.inits, strict=True)
             for init in (first, *["random"] * (n_init - 1))
         ]
-        results: list[LoopResult] = []
+        results: list[Fit] = []
         if settings.integrates:
             results = [fit_with_missing_views(algorithm, *run, options, on_sweep)[0] for run in runs]
         else:
@@ -472,13 +469,13 @@ class BaseBEMKL(_Parameters):
         found: dict[str, Any] = {
             "n_iter_": np.array([fit.n_iter for fit in fits]),
             "outcome_": tuple(fit.outcome for fit in fits),
-            "posterior_": tuple(fit.posterior for fit in fits),
+            "posterior_": tuple(fit.state for fit in fits),
         }
         if fits[0].stats is not None:
             found["sample_stats_"] = tuple(fit.stats for fit in fits)
         if fits[0].elbo_history is not None:
             found["elbo_history_"] = histories = tuple(fit.elbo_history for fit in fits)
-            values["elbo_"] = float(sum(history[-1] for history in histories if history is not None))
+            values["elbo_"] = float(sum(history[-1] for history in histories))
         for name in self._OF_SOME_FITS:
             self.__dict__.pop(name, None)
         values |= found if task.several else {name: value[0] for name, value in found.items()}
@@ -489,7 +486,7 @@ class BaseBEMKL(_Parameters):
     def _summary(self, task: FitTask, fits: list[Fit]) -> dict[str, Any]:
         """Return posterior moments, of several models each with a leading axis for them, by attribute."""
         single = task.several or 1 in (task.targets.ndim, task.problems[0].y.ndim)
-        moments = [self._moments(fit.posterior, task.stack, single) for fit in fits]
+        moments = [self._moments(fit.state, task.stack, single) for fit in fits]
         each = {name: [own[name] for own in moments] for name in moments[0]}
         return {
             **{name: np.array(values) if task.several else values[0] for name, values in each.items()},
@@ -500,7 +497,6 @@ class BaseBEMKL(_Parameters):
 
     def _moments(self, posterior: State | PosteriorDraws, stack: Stack, single: bool) -> dict[str, Any]:
         """Return posterior moments of one model, of a `single` output or several, by the names of the attributes."""
-        shares: KernelShares
         if isinstance(posterior, PosteriorDraws):
             flat = posterior.flat()
             shares = shares_of_draws(stack, flat)
@@ -517,8 +513,8 @@ class BaseBEMKL(_Parameters):
             "kernel_weights_": mean,
             "kernel_weights_std_": np.sqrt(cov.diagonal()),
             "kernel_weights_cov_": cov,
-            "kernel_shares_": shares.mean,
-            "kernel_shares_std_": shares.std,
+            "kernel_shares_": shares[0],
+            "kernel_shares_std_": shares[1],
             "intercept_": intercept,
             "dual_coef_": dual,
         }

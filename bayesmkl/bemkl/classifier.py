@@ -397,7 +397,7 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         if self.unlabeled_label is not None:
             positive = task.targets > 0.0
             if (task.targets == 0.0).any():
-                positive = positive_probability(task.problems[0], fits[0].posterior) > 0.5
+                positive = positive_probability(task.problems[0], fits[0].state) > 0.5
             values["transduction_"] = self.classes_[positive.astype(int)]
         return values
 

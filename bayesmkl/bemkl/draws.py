@@ -186,13 +186,6 @@ def variational_draws(state: Any, n_draws: int, rng: np.random.Generator) -> Pos
 N_DRAWS = 200
 
 
-class KernelShares(NamedTuple):
-    """Posterior mean and standard deviation of the shares, each of shape (n_kernels,); means sum to one."""
-
-    mean: np.ndarray
-    std: np.ndarray
-
-
 def share_draws(stack: Stack, dual: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Return the shares of given parameters.
 
@@ -240,8 +233,10 @@ def _shares(spreads: list[Spread], weights: np.ndarray) -> np.ndarray:
     return np.divide(spread, total, out=uniform, where=total > 0.0)
 
 
-def kernel_shares(stack: Stack, dual: Gaussian, readout: Gaussian, rng: np.random.Generator) -> KernelShares:
-    """Return the posterior mean and standard deviation of the shares, by Monte Carlo over q(a) q(e).
+def kernel_shares(
+    stack: Stack, dual: Gaussian, readout: Gaussian, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return posterior means and standard deviations of the shares, by Monte Carlo over q(a) q(e); means sum to one.
 
     Parameters
     ----------
@@ -253,7 +248,8 @@ def kernel_shares(stack: Stack, dual: Gaussian, readout: Gaussian, rng: np.rando
     """
     outputs = [dual] if dual.mean.ndim == 1 else [Gaussian(*fields) for fields in zip(*dual, strict=True)]
     draws = np.stack([output.draw(N_DRAWS, rng) for output in outputs])
-    return _moments(share_draws(stack, draws, readout.draw(N_DRAWS, rng)[:, len(outputs) :]))
+    shares = share_draws(stack, draws, readout.draw(N_DRAWS, rng)[:, len(outputs) :])
+    return shares.mean(axis=0), shares.std(axis=0, ddof=1)
 
 
 def share_of_each(stack: Stack, draws: PosteriorDraws) -> np.ndarray:
@@ -263,13 +259,10 @@ def share_of_each(stack: Stack, draws: PosteriorDraws) -> np.ndarray:
     return share_draws(stack, dual, draws.kernel_weights)
 
 
-def shares_of_draws(stack: Stack, draws: PosteriorDraws) -> KernelShares:
-    """Return the posterior mean and standard deviation of the shares over draws with one leading axis."""
-    return _moments(share_of_each(stack, draws))
-
-
-def _moments(shares: np.ndarray) -> KernelShares:
-    return KernelShares(shares.mean(axis=0), shares.std(axis=0, ddof=1))
+def shares_of_draws(stack: Stack, draws: PosteriorDraws) -> tuple[np.ndarray, np.ndarray]:
+    """Return posterior means and standard deviations of the shares over draws with one leading axis."""
+    shares = share_of_each(stack, draws)
+    return shares.mean(axis=0), shares.std(axis=0, ddof=1)
 
 
 # ----------------------------------------------------------------------------------- densities of the collapsed model

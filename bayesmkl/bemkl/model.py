@@ -138,7 +138,6 @@ class Carry(NamedTuple):
     latent: Any  # E[f]
 
 
-STATE = State
 COORDINATES = Carry(
     LogCoordinate,
     LogCoordinate,

@@ -142,7 +142,6 @@ class TaskCovariances(Coordinate):
         return namespace(vector).concatenate([CovarianceCoordinate.measure(part, cov) for part, cov in pairs])
 
 
-STATE = MultitaskState
 COORDINATES = MultitaskCarry(
     LogCoordinate,
     LogCoordinate,
@@ -342,11 +341,6 @@ class TaskReadouts(NamedTuple):
         return self.given.cov + self.slope @ self.common.cov @ self.slope.mT
 
     @property
-    def variance(self) -> Any:
-        """Marginal variances, shaped as the mean."""
-        return namespace(self.mean).diagonal(self.cov, axis1=1, axis2=2)
-
-    @property
     def distance(self) -> Any:
         """``sum_t E ||e_t - e||²``."""
         xp, n_kernels = namespace(self.mean), self.common.mean.shape[0]
@@ -440,30 +434,11 @@ def update_task_readouts(
     return TaskReadouts(common, given, xp.concatenate([row @ shrink, shrink], axis=1))
 
 
-class CommonWeights(NamedTuple):
-    """The common kernel weights, those of the tasks, and the influence of each task on the former."""
-
-    mean: np.ndarray  # E[e], (n_kernels,)
-    cov: np.ndarray  # (n_kernels, n_kernels)
-    task_mean: np.ndarray  # E[e_t], (n_tasks, n_kernels)
-    task_std: np.ndarray  # likewise
-    influence: np.ndarray  # (n_tasks,), non-negative; one minus their sum is the influence of the prior
-    spread: float  # E[τ]^-1/2, the typical distance of one weight of a task from the common one
-
-    @property
-    def std(self) -> np.ndarray:
-        """Posterior standard deviations of the common weights, shape (n_kernels,)."""
-        return np.sqrt(self.cov.diagonal())
-
-
-def common_weights(problem: MultitaskProblem, state: MultitaskState) -> CommonWeights:
-    """Report the common kernel weights, those of the tasks, and how far these determine them."""
-    readout, precision = state.readout, float(state.task_precision.mean)
-    information = evidence_of(problem, state).information(precision)
+def influence_of_tasks(problem: MultitaskProblem, state: MultitaskState) -> np.ndarray:
+    """Return how far each task determines the common weights; one minus their sum is the influence of the prior."""
+    information = evidence_of(problem, state).information(float(state.task_precision.mean))
     cov = np.linalg.inv(np.diag(state.kernel_precision.mean) + information.sum(axis=0))
-    influence = (information @ cov).trace(axis1=1, axis2=2) / len(cov)
-    mean, std = readout.mean[:, 1:], np.sqrt(readout.variance[:, 1:])
-    return CommonWeights(readout.common.mean, readout.common.cov, mean, std, influence, precision**-0.5)
+    return (information @ cov).trace(axis1=1, axis2=2) / len(cov)
 
 
 def observed_part(stack: DenseStack, present: np.ndarray, has_landmarks: bool = False) -> DenseStack:

@@ -23,7 +23,7 @@ from bayesmkl.bemkl.base import MULTITASK, BaseBEMKL, FitTask, Settings
 from bayesmkl.bemkl.draws import kernel_shares
 from bayesmkl.bemkl.model import Problem, State
 from bayesmkl.bemkl.moments import Gamma, PrecisionMoments
-from bayesmkl.bemkl.multitask import MultitaskProblem, MultitaskState, common_weights, observed_part
+from bayesmkl.bemkl.multitask import MultitaskProblem, MultitaskState, influence_of_tasks, observed_part
 from bayesmkl.bemkl.reading import ScoreMoments, binary_log_odds, log_probabilities, predict_score
 from bayesmkl.bemkl.task_table import (
     TaskTable,
@@ -156,7 +156,7 @@ class BaseMultitask(BaseBEMKL):
         """Return the posterior moments of every task, and of what they have in common, by attribute."""
         problems = task.problems if task.several else task.problems[0].tasks
         rng = self._rng()
-        factors = _factors(tuple(fit.posterior for fit in fits) if task.several else fits[0].posterior)
+        factors = _factors(tuple(fit.state for fit in fits) if task.several else fits[0].state)
         shares = [
             kernel_shares(problem.stack, one.dual, one.readout, rng)
             for problem, one in zip(problems, factors, strict=True)
@@ -168,24 +168,24 @@ class BaseMultitask(BaseBEMKL):
         for row, one, samples in zip(dual_coef, factors, self.task_samples_, strict=True):
             row[slice(None) if self._has_landmarks else samples] = one.dual.mean
         return {
-            "kernel_shares_": np.array([share.mean for share in shares]),
-            "kernel_shares_std_": np.array([share.std for share in shares]),
+            "kernel_shares_": np.array([mean for mean, _ in shares]),
+            "kernel_shares_std_": np.array([std for _, std in shares]),
             "intercept_": np.array([one.readout.mean[0] for one in factors]),
             "kernel_weights_": np.array([one.readout.mean[1:] for one in factors]),
             "kernel_weights_cov_": np.array(cov),
             "kernel_weights_std_": np.sqrt(np.array(cov).diagonal(axis1=1, axis2=2)),
             "dual_coef_": dual_coef,
             "target_": task.targets,
-        } | ({} if task.several else self._common_summary(task.problems[0], fits[0].posterior))
+        } | ({} if task.several else self._common_summary(task.problems[0], fits[0].state))
 
     def _common_summary(self, problem: MultitaskProblem, posterior: MultitaskState) -> dict[str, Any]:
-        common = common_weights(problem, posterior)
+        common, spread = posterior.readout.common, float(posterior.task_precision.mean) ** -0.5
         return {
             "common_kernel_weights_": common.mean,
             "common_kernel_weights_cov_": common.cov,
-            "common_kernel_weights_std_": common.std,
-            "task_influence_": common.influence,
-            "task_spread_": common.spread if self.relation == "learned" else 0.0,
+            "common_kernel_weights_std_": np.sqrt(common.variance),
+            "task_influence_": influence_of_tasks(problem, posterior),
+            "task_spread_": spread if self.relation == "learned" else 0.0,
         }
 
     # ------------------------------------------------------------------------------------------ predictions

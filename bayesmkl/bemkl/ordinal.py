@@ -195,7 +195,7 @@ class BEMKLOrdinalClassifier(ClassifierMixin, BaseBEMKL):
 
     def _summary(self, task: FitTask, fits: list[Fit]) -> dict[str, Any]:
         """Add the cut points."""
-        cuts = task.problems[0].outcome.cut_slopes @ fits[0].posterior.distances
+        cuts = task.problems[0].outcome.cut_slopes @ fits[0].state.distances
         return super()._summary(task, fits) | {"cut_points_": cuts}
 
     def _target_in_units(self) -> np.ndarray:

@@ -593,7 +593,7 @@ class BEMKLRefits:
         n_models = len(problems)
         task = FitTask(problems, stack, targets, n_models > 1, [refit.init] * n_models, ["refit"] * n_models)
         fits = refit._infer(task)
-        posteriors = tuple(fit.posterior for fit in fits)
+        posteriors = tuple(fit.state for fit in fits)
         refit.posterior_ = posteriors if type(self.estimator.posterior_) is tuple else posteriors[0]
         return refit, fits
 

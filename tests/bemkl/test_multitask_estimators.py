@@ -177,7 +177,7 @@ def test_attributes_are_those_of_the_posterior(rng, kind):
     model = ESTIMATORS[kind](BANK, **PAPER).fit(X, y)
     readout = model.posterior_.readout
     np.testing.assert_array_equal(model.kernel_weights_, readout.mean[:, 1:])
-    np.testing.assert_allclose(model.kernel_weights_std_**2, readout.variance[:, 1:])
+    np.testing.assert_allclose(model.kernel_weights_std_**2, readout.cov.diagonal(axis1=1, axis2=2)[:, 1:])
     np.testing.assert_array_equal(model.common_kernel_weights_, readout.common.mean)
     assert model.task_spread_ == pytest.approx(float(model.posterior_.task_precision.mean) ** -0.5)
     assert model.kernel_shares_.shape == model.kernel_shares_std_.shape == (3, 3)
