@@ -27,7 +27,7 @@ probabilities under the one that is chosen say which temperature they should hav
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -38,6 +38,7 @@ from sklearn.model_selection import ParameterGrid
 from sklearn.pipeline import Pipeline
 from sklearn.utils.parallel import Parallel, delayed
 
+from bayesmkl._utils.axes import shorten
 from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_grid, check_jobs, check_verbose, shown
 from bayesmkl._utils.warnings import holding_back, warn_user
@@ -97,36 +98,16 @@ class EvidenceSearch:
     def __repr__(self) -> str:
         shown = self.table.copy()
         for name in shown.columns.difference(RESULTS, sort=False):
-            shown[name] = _short_texts(shown[name])
+            shown[name] = [" ".join(repr(value).split()) for value in shown[name]]
         shown["converged"] = shown["converged"].map({True: "yes", False: "no"})
+        shown["error"] = [shorten(text, 60) for text in shown["error"]]
         if (shown["error"] == "").all():
             del shown["error"]
-        else:
-            shown["error"] = [_cut(text, 60) for text in shown["error"]]
-        formats = {"elbo": "{:.2f}".format, "difference": "{:.2f}".format, "seconds": "{:.2f}".format}
+        formats = dict.fromkeys(("elbo", "difference", "seconds"), "{:.2f}".format)
         lines = shown.to_string(
             index=False, na_rep="-", formatters=formats, line_width=10_000, max_colwidth=None
         )
         return f"Evidence lower bound of {len(shown)} candidates, in nats\n{lines}"
-
-
-class _Candidate(NamedTuple):
-    """One entry of the grid and the estimator that it stands for."""
-
-    parameters: dict[str, Any]
-    model: Any
-
-    @property
-    def bemkl(self) -> Any:
-        """The last step of a pipeline."""
-        return _last_step(self.model)
-
-
-class _Fitted(NamedTuple):
-    """Result of one fit; `model` is None, and the numbers are NaN, where it failed."""
-
-    model: Any
-    row: dict[str, Any]
 
 
 def select_by_elbo(
@@ -235,21 +216,25 @@ def select_by_elbo(
         raise ValueError(
             f"`param_grid`: Invalid parameter {unknown[0]!r}, which {type(estimator).__name__} does not have."
         )
-    candidates = [
-        _Candidate(parameters, clone(estimator).set_params(**clone(parameters, safe=False)))
-        for parameters in ParameterGrid(param_grid)
-    ]
-    refuse_incomparable([candidate.bemkl for candidate in candidates])
+    parameters = list(ParameterGrid(param_grid))
+    models = [clone(estimator).set_params(**clone(own, safe=False)) for own in parameters]
+    refuse_incomparable([_last_step(model) for model in models])
     parallel = Parallel(n_jobs=n_jobs, verbose=10 * verbose, return_as="generator")
+    best, winner, rows = 0, None, []  # no other fitted model is kept
     with holding_back():  # in threads, scikit-learn's wrapper of the tasks would leave filters behind
-        fits = parallel(delayed(_fit)(candidate.model, X, y, fit_params) for candidate in candidates)
-        best, rows = _keep_best(fits)
-    if best.model is None:
+        for model, row in parallel(delayed(_fit)(model, X, y, fit_params) for model in models):
+            rows.append(row)
+            if model is None:
+                continue
+            if winner is not None:
+                refuse_other_sizes(_last_step(winner), _last_step(model))
+            if winner is None or row["elbo"] > rows[best]["elbo"]:
+                best, winner = len(rows) - 1, model
+    if winner is None:
         failures = "; ".join(dict.fromkeys(row["error"] for row in rows))
         raise ValueError(f"all {len(rows)} candidates of `param_grid` failed: {failures}")
-    _warn(candidates, rows)
-    parameters = candidates[best.row["index"]].parameters
-    return EvidenceSearch(best.model, parameters, best.row["elbo"], _table(candidates, rows))
+    _warn(models, rows)
+    return EvidenceSearch(winner, parameters[best], rows[best]["elbo"], _table(parameters, rows))
 
 
 # --------------------------------------------------------------------------------------------------------- fits
@@ -259,18 +244,19 @@ def _last_step(model: BaseEstimator) -> Any:
     return _last_step(model.steps[-1][1]) if isinstance(model, Pipeline) else model
 
 
-def _fit(model: BaseEstimator, X: Samples, y: Targets, fit_params: dict[str, Any]) -> _Fitted:
-    """Fit one candidate; record an exception as its error."""
+def _fit(
+    model: BaseEstimator, X: Samples, y: Targets, fit_params: dict[str, Any]
+) -> tuple[Any, dict[str, Any]]:
+    """Fit one candidate, and return it with its row; without a model, and with NaN and the error, where it fails."""
     started = time.perf_counter()
-    failed = {"elbo": np.nan, "converged": False, "n_iter": np.nan, "n_kernels": np.nan}
+    row: dict[str, Any] = {"elbo": np.nan, "converged": False, "n_iter": np.nan, "n_kernels": np.nan}
     try:
         with holding_back(ConvergenceWarning):
-            model.fit(X, y, **fit_params)
+            bemkl = _last_step(model.fit(X, y, **fit_params))
     except Exception as error:
-        row = failed | {"error": f"{type(error).__name__}: {error}"}
-        return _Fitted(None, row | {"seconds": time.perf_counter() - started})
-    bemkl = _last_step(model)
-    row = {
+        seconds = time.perf_counter() - started
+        return None, row | {"seconds": seconds, "error": f"{type(error).__name__}: {error}"}
+    return model, {
         "elbo": float(bemkl.elbo_),
         "converged": bool(bemkl.converged_),
         "n_iter": int(np.sum(bemkl.n_iter_)),
@@ -278,25 +264,9 @@ def _fit(model: BaseEstimator, X: Samples, y: Targets, fit_params: dict[str, Any
         "seconds": time.perf_counter() - started,
         "error": "",
     }
-    return _Fitted(model, row)
 
 
-def _keep_best(fits: Iterable[_Fitted]) -> tuple[_Fitted, list[dict[str, Any]]]:
-    """Return the fit with the highest bound and the rows of all; no other fitted model is kept."""
-    best, rows = _Fitted(None, {"elbo": -np.inf}), []
-    for index, (model, row) in enumerate(fits):
-        row["index"] = index
-        rows.append(row)
-        if model is None:
-            continue
-        if best.model is not None:
-            refuse_other_sizes(_last_step(best.model), _last_step(model))
-        if best.model is None or row["elbo"] > best.row["elbo"]:
-            best = _Fitted(model, row)
-    return best, rows
-
-
-def _warn(candidates: Sequence[_Candidate], rows: list[dict[str, Any]]) -> None:
+def _warn(models: Sequence[Any], rows: list[dict[str, Any]]) -> None:
     failed = [row["error"] for row in rows if row["error"]]
     if failed:
         warn_user(
@@ -304,8 +274,8 @@ def _warn(candidates: Sequence[_Candidate], rows: list[dict[str, Any]]) -> None:
             FitFailedWarning,
         )
     n_open = sum(
-        not row["converged"] and not row["error"] and candidate.bemkl.tol > 0.0
-        for candidate, row in zip(candidates, rows, strict=True)
+        not row["converged"] and not row["error"] and _last_step(model).tol > 0.0
+        for model, row in zip(models, rows, strict=True)
     )
     if n_open:
         warn_user(
@@ -315,32 +285,15 @@ def _warn(candidates: Sequence[_Candidate], rows: list[dict[str, Any]]) -> None:
         )
 
 
-# -------------------------------------------------------------------------------------------------------- table
-
-
-def _table(candidates: Sequence[_Candidate], rows: list[dict[str, Any]]) -> pd.DataFrame:
+def _table(parameters: list[dict[str, Any]], rows: list[dict[str, Any]]) -> pd.DataFrame:
     import pandas as pd
 
-    names = list(dict.fromkeys(name for candidate in candidates for name in candidate.parameters))
-    results = pd.DataFrame(rows, index=range(len(rows)))
+    results = pd.DataFrame(rows)
     results["difference"] = results["elbo"] - results["elbo"].max()
-    columns = {
-        name: pd.Series([candidate.parameters.get(name) for candidate in candidates], dtype=object)
-        for name in names
-    }
+    names = dict.fromkeys(name for own in parameters for name in own)
+    columns = {name: pd.Series([own.get(name) for own in parameters], dtype=object) for name in names}
     table = pd.concat([pd.DataFrame(columns), results[RESULTS]], axis=1)
     return table.sort_values("elbo", ascending=False, kind="stable", na_position="last")
-
-
-def _short_texts(values: Iterable[Any]) -> list[str]:
-    """Write values of a parameter in one line each; where cut ones would look the same, in full."""
-    full = [" ".join(repr(value).split()) for value in values]
-    short = [_cut(text, 48) for text in full]
-    return short if len(set(short)) == len(set(full)) else full
-
-
-def _cut(text: str, longest: int) -> str:
-    return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 
 # -------------------------------------------------------------------------------------------- comparability of bounds
