@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -34,7 +34,7 @@ from bayesmkl.kernels.quality import KernelInspector, check_kernel_stack
 from bayesmkl.kernels.sparse import SparseTable, is_sparse, sparse_table, validate_sparse
 from bayesmkl.kernels.stacks.base import Stack
 from bayesmkl.kernels.stacks.dense import DenseStack, store_float32
-from bayesmkl.kernels.stacks.factored import LinearStack, compress, compress_each
+from bayesmkl.kernels.stacks.factored import compress, compress_each
 from bayesmkl.kernels.stacks.of_bank import factored_rows, linear_stack, row_factors
 from bayesmkl.kernels.stacks.packed import pack
 from bayesmkl.kernels.stacks.streamed import check_rows, fit_bank_to_rows, is_row_source, streamed_stack
@@ -131,32 +131,6 @@ def resolve_storage(
     return storage._replace(kind=kind)
 
 
-class _Request(NamedTuple):
-    """A fitted bank whose training kernels are wanted."""
-
-    bank: KernelBank
-    X: Any  # validated rows, or a source of them
-    names: Sequence[str]
-    storage: Holding
-
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        """(n_kernels, n_rows, n_train) of the kernels."""
-        return self.bank.n_kernels_, len(self.X), len(self.bank.basis_)
-
-    def inspector(self) -> KernelInspector:
-        """Return the inspector of the kernels."""
-        known_psd, similarity = self.bank.kernels_known_psd_, self.bank.landmark_similarity()
-        lost = self.bank.centering_errors()
-        return KernelInspector(self.names, known_psd=known_psd, self_similarity=similarity, lost=lost)
-
-    def inspected(self) -> Iterator[np.ndarray]:
-        """Evaluate kernel after kernel, each checked before it is passed on."""
-        inspector = self.inspector()
-        yield from inspector.watch(self.bank.train_kernels())
-        inspector.report()
-
-
 def hold_bank(bank: KernelBank, X: Samples, names: Sequence[str], storage: Holding) -> Stack:
     """Return the training kernels of a bank that was fitted without them, judged once.
 
@@ -176,69 +150,53 @@ def hold_bank(bank: KernelBank, X: Samples, names: Sequence[str], storage: Holdi
     MemoryError
         Before the allocation, with the remedy.
     """
-    request = _Request(bank, X, names, storage)
+    n_kernels, n_rows, n_train = bank.n_kernels_, len(X), len(bank.basis_)
+    inspector = KernelInspector(
+        names,
+        known_psd=bank.kernels_known_psd_,
+        self_similarity=bank.landmark_similarity(),
+        lost=bank.centering_errors(),
+    )
     shared = linear_stack(bank) if storage.may_share else None
-    return _HOLDERS[storage.kind](request) if shared is None else _shared(request, shared)
-
-
-def _shared(request: _Request, stack: LinearStack) -> Stack:
-    """Return linear kernels by their features, judged on some samples one after the other."""
-    inspector = request.inspector()
-    for kernel in stack.of_samples(_sample(stack.n_train)).each():
+    if shared is None and storage.kind != "streamed":
+        of_kernels = f"of {n_kernels} kernels of {n_rows} x {n_train} entries in single precision"
+        if storage.kind == "float32":
+            require_memory(bank.stack_bytes(n_rows) / 2, f"a stack {of_kernels}", REMEDY)
+        elif storage.kind == "packed":
+            n_bytes = 2.0 * n_kernels * n_train * (n_train + 1)
+            require_memory(n_bytes, f"one triangle of each {of_kernels}", REMEDY)
+        held = _held(inspector.watch(bank.train_kernels()), n_kernels, storage)
+        inspector.report()
+        return held
+    chosen = _sample(n_rows)
+    some = _some_kernels(bank, X, chosen) if shared is None else shared.of_samples(chosen).each()
+    for kernel in some:
         inspector.inspect(kernel)
     inspector.report()
-    return stack
-
-
-def _compressed(request: _Request) -> Stack:
-    return compress_each(request.inspected(), request.bank.n_kernels_, rank=request.storage.rank)
-
-
-def _float32(request: _Request) -> Stack:
-    n_kernels, n_rows, n_train = request.shape
-    what = f"a stack of {n_kernels} kernels of {n_rows} x {n_train} entries in single precision"
-    require_memory(request.bank.stack_bytes(n_rows) / 2, what, REMEDY)
-    return store_float32(request.inspected(), request.bank.n_kernels_)
-
-
-def _packed(request: _Request) -> Stack:
-    n_kernels, _, n_train = request.shape
-    what = f"one triangle of each of {n_kernels} kernels of {n_train} x {n_train} entries in single precision"
-    require_memory(2.0 * n_kernels * n_train * (n_train + 1), what, REMEDY)
-    return pack(request.inspected(), n_kernels)
-
-
-def _streamed(request: _Request) -> Stack:
-    _inspect_sample(request)
-    stack = streamed_stack(request.bank, request.X)
-    n_kernels, n_rows, n_train = request.shape
+    if shared is not None:
+        return shared
+    stack = streamed_stack(bank, X)
     what = f"what is held of {n_kernels} kernels of {n_rows} x {n_train} entries that are evaluated in blocks"
     require_memory(stack.nbytes + OUTPUTS * 8 * n_kernels * n_rows, what, FEWER)
     return stack
 
 
-_HOLDERS = {
-    "compressed": _compressed,
-    "float32": _float32,
-    "packed": _packed,
-    "streamed": _streamed,
-}
+def _held(kernels: Iterable[np.ndarray], n_kernels: int, storage: Holding) -> Stack:
+    """Return kernels, evaluated one after the other, in a form other than dense."""
+    if storage.kind == "float32":
+        return store_float32(kernels, n_kernels)
+    if storage.kind == "packed":
+        return pack(kernels, n_kernels)
+    return compress_each(kernels, n_kernels, rank=storage.rank)
 
 
-def _inspect_sample(request: _Request) -> None:
-    """Judge the kernels on some rows, where all of them are never in one place."""
-    chosen = _sample(len(request.X))
-    if request.bank.landmarks_ is not None:
-        kernels = request.bank.evaluate(request.X[chosen])
-    else:  # a few rows against all samples at a time: those of all would be as large as a matrix of all pairs
-        blocks = np.array_split(chosen, -(-len(chosen) // ROWS_AT_ONCE))
-        kernels = np.concatenate(
-            [request.bank.evaluate(request.X[rows])[:, :, chosen] for rows in blocks], axis=1
-        )
-    inspector = request.inspector()
-    for kernel in kernels:
-        inspector.inspect(kernel)
-    inspector.report()
+def _some_kernels(bank: KernelBank, X: Any, chosen: np.ndarray) -> np.ndarray:
+    """Return the kernels of some rows, where all of them are never in one place."""
+    if bank.landmarks_ is not None:
+        return bank.evaluate(X[chosen])
+    # a few rows against all samples at a time: those of all would be as large as a matrix of all pairs
+    blocks = np.array_split(chosen, -(-len(chosen) // ROWS_AT_ONCE))
+    return np.concatenate([bank.evaluate(X[rows])[:, :, chosen] for rows in blocks], axis=1)
 
 
 def _sample(n_rows: int) -> np.ndarray:
@@ -253,13 +211,11 @@ def hold_given(stack: DenseStack, storage: Holding) -> Stack:
             '`storage` "streamed" evaluates kernels when they are needed; precomputed ones are there already. Use a '
             'KernelBank, or storage="auto".'
         )
-    if storage.kind == "float32":
-        return store_float32(stack.each(), stack.n_kernels)
-    if storage.kind == "packed":
-        return pack(stack.each(), stack.n_kernels)
     if storage.kind == "dense":
         return stack
-    return compress(stack, rank=storage.rank)
+    if storage.kind == "compressed":
+        return compress(stack, rank=storage.rank)
+    return _held(stack.each(), stack.n_kernels, storage)
 
 
 # ------------------------------------------------------------------------------------------------------ the estimator

@@ -300,17 +300,12 @@ def _table(parameters: list[dict[str, Any]], rows: list[dict[str, Any]]) -> pd.D
 
 
 LEAST_CONCENTRATION = 0.5
-NO_INFLUENCE = (
-    "kernel_names",
-    "predictive",
-    "storage",
-    "verbose",
-)
 TASKS = (
     "the bound rises as tasks are tied more closely, unrelated ones too, while their errors grow. Choose it by "
     "cross-validation"
 )
-INCOMPARABLE = {
+NO_INFLUENCE = ("kernel_names", "predictive", "storage", "verbose")
+INCOMPARABLE = dict.fromkeys(NO_INFLUENCE, "the bound does not depend on it") | {
     "margin": "the probability of a score beyond the margin falls as the margin grows, whatever the labels are, so "
     "that the smallest would always win. Choose it by cross-validation",
     "normalize_y": "the bound is that of the target in the units of the fit, and a density changes with them. Choose "
@@ -339,13 +334,16 @@ def refuse_incomparable(models: list[Any]) -> None:
     if len(names) > 1:
         raise ValueError(f"candidates must be estimators of one kind; got {sorted(names)}.")
     values = {name: _distinct(models, name) for name in models[0].get_params(deep=False)}
-    for name in NO_INFLUENCE:
-        if len(values.get(name, ())) > 1:
-            raise ValueError(f"`param_grid` must not vary `{name}`: the bound does not depend on it.")
     for name, reason in INCOMPARABLE.items():
         if len(values.get(name, ())) > 1:
             raise ValueError(f"`param_grid` must not vary `{name}`: {reason}.")
-    _refuse_unlabeled(models)
+    label = getattr(models[0], "unlabeled_label", None)
+    if label is not None:
+        raise ValueError(
+            f"`unlabeled_label` must be None here; got {label!r}. The bound of a semi-supervised fit is often "
+            "highest where all unlabeled samples lie on one side. Choose with the labeled samples alone, then fit "
+            "the winner to all."
+        )
     kinds = values.get("multiclass", [])
     if len(kinds) > 1 and "multinomial" in kinds:
         raise ValueError(
@@ -363,16 +361,6 @@ def refuse_other_sizes(first: BaseEstimator, other: BaseEstimator) -> None:
             f"candidates must have the same number of kernel weights under `kernel_prior` {first.kernel_prior!r}; "
             f"got {sizes[0]} and {sizes[1]}. A prior with a concentration below {LEAST_CONCENTRATION} takes many "
             'nats from the bound for each of them, whatever the data. Use "nonsparse", or cross-validation.'
-        )
-
-
-def _refuse_unlabeled(models: list[Any]) -> None:
-    label = getattr(models[0], "unlabeled_label", None)
-    if label is not None:
-        raise ValueError(
-            f"`unlabeled_label` must be None here; got {label!r}. The bound of a semi-supervised fit is often "
-            "highest where all unlabeled samples lie on one side. Choose with the labeled samples alone, then fit "
-            "the winner to all."
         )
 
 
