@@ -131,7 +131,7 @@ def resolve_storage(
     return storage._replace(kind=kind)
 
 
-def hold_bank(bank: KernelBank, X: Samples, names: Sequence[str], storage: Holding) -> Stack:
+def hold_bank(bank: KernelBank, X: Any, names: Sequence[str], storage: Holding) -> Stack:
     """Return the training kernels of a bank that was fitted without them, judged once.
 
     Parameters
