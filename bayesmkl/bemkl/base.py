@@ -431,6 +431,11 @@ class BaseBEMKL(_Parameters):
                 f'`init` must be "mean", "random" or the `posterior_` of such a model, of the same kind of targets; '
                 f"got {shown(init)}."
             )
+        if init.distances is not None and len(init.distances) != problem.outcome.cut_slopes.shape[1]:
+            n_levels = len(problem.outcome.cut_slopes) + 1
+            raise ValueError(
+                f"`init` must be a posterior of {n_levels} grades; got one of {len(init.distances) + 2}."
+            )
         n_outputs, expected = problem.y.shape[:-1], (*problem.y.shape[:-1], n_kernels, n_samples)
         if init.intermediate.mean.shape != expected:
             shape = init.intermediate.mean.shape

@@ -28,7 +28,7 @@ from bayesmkl.bemkl.model import (
     start_from_labeled,
 )
 from bayesmkl.bemkl.reading import ClassScores, ScoresApart, class_scores
-from bayesmkl.bemkl.selection import USUAL, FoldChoice, choose_by_folds
+from bayesmkl.bemkl.selection import USUAL, choose_by_folds
 from bayesmkl.kernels.stacks.base import Stack
 from bayesmkl.outcomes import Classes, Labels
 from bayesmkl.outcomes.labels import find_temperature, tempered
@@ -241,8 +241,9 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         self.classes_, self.is_multilabel_ = labels.classes, labels.is_multilabel
         targets, of_several = labels.targets, len(labels.targets) > 1 and not labels.is_multilabel
         truth = np.argmax(targets, axis=0) if of_several else (targets[0] > 0.0).astype(int)
-        chosen = FoldChoice()
+        held_out = None
         if isinstance(self.intermediate_scale, str):
+            scale = USUAL
             if not labels.is_multilabel and (targets != 0.0).all():
 
                 def probabilities(states: Any, rows: Stack, own: Settings) -> np.ndarray:
@@ -251,14 +252,14 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
                     log_p = scores.log_class_probabilities(own.margin)
                     return np.exp(tempered(log_p, own.temperature or 1.0))
 
-                chosen = choose_by_folds(self, settings, stack, targets, truth, probabilities)
-            settings = settings._replace(intermediate_scale=chosen.intermediate_scale)
+                scale, held_out = choose_by_folds(self, settings, stack, targets, truth, probabilities)
+            settings = settings._replace(intermediate_scale=scale)
         self.intermediate_scale_ = settings.intermediate_scale
         self.temperature_ = 1.0 if settings.temperature is None else settings.temperature
         competes = len(targets) > 1 and self.multiclass == "multinomial"
         learns = isinstance(settings.inference, VB) and not competes
-        if settings.temperature is None and learns and chosen.held_out is not None:
-            self.temperature_ = find_temperature(chosen.held_out, truth, sharpen=of_several)
+        if settings.temperature is None and learns and held_out is not None:
+            self.temperature_ = find_temperature(held_out, truth, sharpen=of_several)
         problems = self._problems_of(stack, gram, targets, settings)
         several = len(problems) > 1
         names = [f"class {label}" for label in self.classes_] if several else ["classes"]
@@ -317,14 +318,11 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         margin = scale_or_auto("margin", self.margin, zero=True)
         scale = scale_or_auto("intermediate_scale", self.intermediate_scale)
         usual_margin = 0.0 if self.unlabeled_label is None else 1.0
-        return (
-            super()
-            ._settings()
-            ._replace(
-                margin=usual_margin if margin is None else margin,
-                intermediate_scale=getattr(self, "intermediate_scale_", USUAL) if scale is None else scale,
-                temperature=scale_or_auto("temperature", self.temperature),
-            )
+        settings = super()._settings()
+        return settings._replace(
+            margin=usual_margin if margin is None else margin,
+            intermediate_scale=getattr(self, "intermediate_scale_", USUAL) if scale is None else scale,
+            temperature=scale_or_auto("temperature", self.temperature),
         )
 
     def _start(

@@ -439,13 +439,10 @@ class BEMKLMultitaskClassifier(ClassifierMixin, BaseMultitask):
         return self
 
     def _settings(self) -> Settings:
-        return (
-            super()
-            ._settings()
-            ._replace(
-                margin=check_scale("margin", self.margin, zero=True),
-                intermediate_scale=check_scale("intermediate_scale", self.intermediate_scale),
-            )
+        settings = super()._settings()
+        return settings._replace(
+            margin=check_scale("margin", self.margin, zero=True),
+            intermediate_scale=check_scale("intermediate_scale", self.intermediate_scale),
         )
 
     def _task_problem(self, stack: DenseStack, gram: np.ndarray, y: np.ndarray, own: Settings) -> Problem:

@@ -29,7 +29,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
@@ -411,13 +411,6 @@ LEAST_PROBABILITY = 1e-15
 TOL = 1e-4  # of the bound: probabilities need no more
 
 
-class FoldChoice(NamedTuple):
-    """What folds say."""
-
-    intermediate_scale: float = USUAL
-    held_out: np.ndarray | None = None  # log probabilities (n_samples, n_classes), where scales were compared
-
-
 def choose_by_folds(
     model: Any,
     settings: Settings,
@@ -425,8 +418,10 @@ def choose_by_folds(
     targets: np.ndarray,
     truth: np.ndarray,
     probabilities_of: Callable[[list[Any], Stack, Settings], np.ndarray],
-) -> FoldChoice:
+) -> tuple[float, np.ndarray | None]:
     r"""Return the :math:`\sigma_g` of smallest log loss in five folds, of .1, .3 and 1, and what folds say under it.
+
+    The latter are log probabilities, (n_samples, n_classes), or None where scales are not compared.
 
     Every fold is fitted by "vb" to a part of the training kernels, under the "nonsparse" prior where that of the
     model has no closed-form updates. Nothing is compared, and the usual one returned, for more than 1000 samples,
@@ -451,7 +446,7 @@ def choose_by_folds(
     few = n_samples <= MOST_SAMPLES and stack.n_kernels * n_samples**2 <= MOST_ENTRIES
     smallest = int(np.bincount(truth).min())
     if not few or not whole or smallest < LEAST_SAMPLES:
-        return FoldChoice()
+        return USUAL, None
     loop = settings.loop._replace(  # square kernels have no Newton steps
         tol=max(settings.loop.tol, TOL), accelerate=True, step="coordinate", backend="numpy"
     )
@@ -476,4 +471,4 @@ def choose_by_folds(
             if report is not None:
                 report(n + 1, "log loss of the scales")
     best = int(np.argmax(held_out[:, np.arange(n_samples), truth].sum(axis=1)))
-    return FoldChoice(SCALES[best], held_out[best])
+    return SCALES[best], held_out[best]
