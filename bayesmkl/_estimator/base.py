@@ -8,11 +8,9 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, clone, is_classifier
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
 
-from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._utils.given import naming
 from bayesmkl._utils.memory import available_memory, format_bytes, require_memory
 from bayesmkl._utils.settings import all_or_nothing, methods_with_own_settings
@@ -26,7 +24,6 @@ from bayesmkl._utils.validation import (
     generator_of,
     shown,
 )
-from bayesmkl._utils.warnings import warn_user
 from bayesmkl.kernels.bank import CheckedTable, KernelBank
 from bayesmkl.kernels.precomputed import SharedKernels
 from bayesmkl.kernels.presence import check_some_view, present_views, stack_with_absent
@@ -621,24 +618,6 @@ class BaseMKL(BaseEstimator):
             + f"X has {shape[1]} features, but {type(self).__name__} is expecting {n_train} features as input, "
             "one per training sample."
         )
-
-    def _report(self, outcomes: Sequence[Outcome], options: Any, change: float) -> None:
-        """Issue at most one ConvergenceWarning, for the worst outcome, with the remedy."""
-        name = type(self).__name__
-        if Outcome.NOT_FINITE in outcomes or Outcome.NOT_IMPROVING in outcomes:
-            outcome = next(o for o in outcomes if o in (Outcome.NOT_FINITE, Outcome.NOT_IMPROVING))
-            message = (
-                f"{name} {outcome.value}; the last good posterior is kept. Kernels of very different scales or near "
-                "singular ones cause this: normalize them, or use a prior with a larger rate."
-            )
-        elif Outcome.MAX_ITER in outcomes and options.tol > 0.0:
-            message = (
-                f"{name} stopped after max_iter={options.max_iter} sweeps with a relative change of the ELBO of "
-                f"{change:.1e}, above tol={options.tol:g}. Increase `max_iter`, or `tol` if this is accurate enough."
-            )
-        else:
-            return
-        warn_user(message, ConvergenceWarning)
 
 
 def _kernels_first(X: np.ndarray) -> np.ndarray:

@@ -525,11 +525,24 @@ class BaseBEMKL(_Parameters):
         }
 
     def _warn(self, settings: Settings, fits: list[Fit]) -> None:
-        """Issue at most one ConvergenceWarning."""
-        if isinstance(settings.inference, VB):
-            change = max(fit.last_change for fit in fits)
-            self._report([fit.outcome for fit in fits], settings.loop, change)
-        elif (message := sampling_advice(fits, settings.inference)) is not None:
+        """Issue at most one ConvergenceWarning, for the worst outcome, with the remedy."""
+        outcomes, loop = [fit.outcome for fit in fits], settings.loop
+        failed = [one for one in outcomes if one in (Outcome.NOT_FINITE, Outcome.NOT_IMPROVING)]
+        message = None
+        if not isinstance(settings.inference, VB):
+            message = sampling_advice(fits, settings.inference)
+        elif failed:
+            message = (
+                f"{failed[0].value}; the last good posterior is kept. Kernels of very different scales or near "
+                "singular ones cause this: normalize them, or use a prior with a larger rate."
+            )
+        elif Outcome.MAX_ITER in outcomes and loop.tol > 0.0:
+            message = (
+                f"stopped after max_iter={loop.max_iter} sweeps with a relative change of the ELBO of "
+                f"{max(fit.last_change for fit in fits):.1e}, above tol={loop.tol:g}. Increase `max_iter`, or `tol` "
+                "if this is accurate enough."
+            )
+        if message is not None:
             warn_user(f"{type(self).__name__} {message}", ConvergenceWarning)
 
 

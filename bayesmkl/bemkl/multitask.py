@@ -244,7 +244,8 @@ def _number(values: Array) -> Any:
 def sweep(problem: MultitaskProblem, start: MultitaskCarry) -> tuple[MultitaskState, Any]:
     """Update every factor once, the kernel weights of all tasks together, and return the state with its ELBO."""
     tasks, starts, n_kernels = problem.tasks, _starts(problem, start), start.common_square.shape[0]
-    owns = [model.update_outputs(*pair) for pair in zip(tasks, starts, strict=True)]
+    found = [model.update_outputs(*pair) for pair in zip(tasks, starts, strict=True)]
+    owns, projections = zip(*found, strict=True)
     kernel_precision = update_precision(tasks[0].priors.kernel, start.common_square)  # q(ω)
     task_precision = problem.task_prior  # q(τ) where it is not known
     if isinstance(task_precision, Gamma):
@@ -256,10 +257,10 @@ def sweep(problem: MultitaskProblem, start: MultitaskCarry) -> tuple[MultitaskSt
     readout = update_task_readouts(  # q(e, b_1, e_1, .., b_T, e_T)
         _evidence(owns, scores), kernel_precision.mean, task_precision.mean
     )
-    parts = zip(tasks, starts, owns, readout.marginals, strict=True)
-    found = [model.update_scores(*part) for part in parts]  # q(f_t), or q(υ_t) and q(ε_t)
-    state = MultitaskState(tuple(one for one, *_ in found), kernel_precision, task_precision, readout)
-    return state, elbo(problem, state, [tuple(own) for _, *own in found])
+    parts = zip(tasks, starts, owns, projections, readout.marginals, strict=True)
+    scored = [model.update_scores(*part) for part in parts]  # q(f_t), or q(υ_t) and q(ε_t)
+    state = MultitaskState(tuple(one for one, *_ in scored), kernel_precision, task_precision, readout)
+    return state, elbo(problem, state, [tuple(own) for _, *own in scored])
 
 
 def _evidence(tasks: Sequence[Any], scores: list[tuple[Any, Any]]) -> TaskEvidence:

@@ -79,7 +79,6 @@ from bayesmkl.bemkl.moments import (
     readout_target,
     update_dual,
     update_intermediate,
-    update_noise_precision,
     update_precision,
     update_readout,
 )
@@ -168,15 +167,10 @@ def respond(problem: Problem, at: Point, corrections: int = CORRECTIONS) -> Resp
     state = State(
         sample_precision, dual, intermediate, intercept_precision, kernel_precision, readout, latent
     )
-    error, misfit = model.errors(problem, state, at.projection, design)
+    state, error, misfit = model.update_noises(problem, state, at.projection, design)  # q(υ), q(ε)
     mean, next_precisions = (problem.y if latent is None else latent.mean), (tau, epsilon)
-    if problem.outcome.has_noise:
-        noises = (
-            update_noise_precision(problem.priors.intermediate, error, intermediate.n_projected),  # q(υ)
-            update_noise_precision(problem.priors.noise, misfit, intermediate.n_samples),  # q(ε)
-        )
-        state = state._replace(intermediate_precision=noises[0], noise_precision=noises[1])
-        next_precisions = noises[0].mean, noises[1].mean
+    if state.intermediate_precision is not None and state.noise_precision is not None:
+        next_precisions = state.intermediate_precision.mean, state.noise_precision.mean
     bound = model.elbo(problem, state, error, misfit)
     prior_precision = readout_precision(intercept_precision, kernel_precision)
     v = np.zeros_like(mean) if latent is None else latent.variance
