@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bayesmkl._estimator import Holding
 from bayesmkl._utils.docstrings import fill_docs
-from bayesmkl._utils.typing import Label, Samples, Targets
+from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_choice, check_scale
 from bayesmkl.bemkl import model, multitask
 from bayesmkl.bemkl.ascent import Fit
@@ -325,8 +325,6 @@ class BEMKLMultitaskClassifier(ClassifierMixin, BaseMultitask):
         :math:`\nu \ge 0`, the same in every task.
     intermediate_scale : float, default=1.0
         :math:`\sigma_g`, standard deviation of the intermediate outputs, the same in every task.
-    missing_label : label or None, default=None
-        Mark, in a `y` with a column per task, that a sample lacks the task. NaN and None do so always.
 
     Attributes
     ----------
@@ -394,9 +392,6 @@ class BEMKLMultitaskClassifier(ClassifierMixin, BaseMultitask):
 
     margin: float = 0.0
     intermediate_scale: float = 1.0
-    missing_label: Label | None = None
-
-    _LABELS = ("missing_label",)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -410,8 +405,8 @@ class BEMKLMultitaskClassifier(ClassifierMixin, BaseMultitask):
         ----------
         %(X:training)s
         y : array-like of shape (n_samples, n_tasks) or (n_samples,)
-            Labels, two classes in every task. With a column per task, NaN, None or `missing_label` where a sample
-            lacks the task. With one vector, the label of every sample in the task that `tasks` names; without `tasks`
+            Labels, two classes in every task. With a column per task, NaN or None where a sample lacks the task. With
+            one vector, the label of every sample in the task that `tasks` names; without `tasks`
             there is one task.
         %(tasks:training)s
 
@@ -432,7 +427,7 @@ class BEMKLMultitaskClassifier(ClassifierMixin, BaseMultitask):
         %(ConvergenceWarning)s
         %(KernelQualityWarning)s
         """
-        settings, table = self._checked(), label_table(y, tasks, self.missing_label)
+        settings, table = self._checked(), label_table(y, tasks)
         classes, targets = task_labels(table)
         self.classes_ = classes[0] if table.is_single else classes
         self._fit_tasks(X, table, targets, settings)
@@ -599,7 +594,7 @@ class BEMKLMultitaskClassifier(ClassifierMixin, BaseMultitask):
         %(ValueError:score)s
         %(TypeError:score)s
         """
-        table = label_table(y, tasks, self.missing_label)
+        table = label_table(y, tasks)
         return self._mean_score(X, y, tasks, table, accuracy_score, sample_weight)
 
 
