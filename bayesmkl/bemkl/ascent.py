@@ -124,14 +124,18 @@ def maximize_elbo(
     views = Views(
         partial(algorithm.carry, problem), algorithm.scales, lambda state: state, algorithm.COORDINATES
     )
-    ascent = ascend(start, views, options, on_sweep)
     with blas_threads_for(largest_dimension(start)):
-        at = next(ascent)
-        while True:
-            try:
-                at = ascent.send(_attempt(algorithm.sweep, problem, at))
-            except StopIteration as end:
-                return end.value
+        return _driven(ascend(start, views, options, on_sweep), partial(_attempt, algorithm.sweep, problem))
+
+
+def _driven(ascent: Ascent, attempt: Callable[[Any], tuple[Any, float]]) -> Fit:
+    """Do the sweeps that a loop asks for."""
+    at = next(ascent)
+    while True:
+        try:
+            at = ascent.send(attempt(at))
+        except StopIteration as end:
+            return end.value
 
 
 def takes_newton_steps(step: str, algorithm: object, problem: Any) -> bool:
@@ -194,15 +198,13 @@ def _maximize_on_jax(
             lambda found: to_numpy(found[0]),
             algorithm.COORDINATES,
         )
-        ascent = ascend(start, views, options, on_sweep)
-        at = next(ascent)
-        while True:
+
+        def attempt(at: Any) -> tuple[Any, float]:
             found, elbo = sweep(problem, at)
             begin_copies((elbo, *found[1:]))
-            try:
-                at = ascent.send((found, float(elbo)))
-            except StopIteration as end:
-                return end.value
+            return found, float(elbo)
+
+        return _driven(ascend(start, views, options, on_sweep), attempt)
 
 
 @cache  # compiled once for every shape, however often it is asked for

@@ -661,16 +661,12 @@ OUTCOMES = BEMKL | entries(
     """
 )
 
-MULTITASK = BEMKL | entries(
+MULTITASK = OUTCOMES | entries(
     r"""
-    inference : "vb" or VB, default="vb"
-        The closed-form updates, the only inference that there is; ``VB(accelerate=False)`` for plain iterations.
     init : {"mean", "random"} or posterior, default="mean"
         Start of the updates; a posterior is a `posterior_` of the same kernels, tasks and samples.
     storage : {"auto", "dense"} or Storage, default="auto"
         ``Storage(backend=...)`` says where the updates run; the kernels of all tasks are one dense array.
-    random_state : int, default=None
-        Seed of the random starts and of the Monte Carlo estimate behind `kernel_shares_`. None is a fixed seed.
 
     tasks_ : ndarray of shape (n_tasks,)
         Names of the tasks: columns of a data frame, sorted values of `tasks`, or numbers.
@@ -731,7 +727,5 @@ MULTITASK = BEMKL | entries(
         values; and for an `X` that `predict` refuses.
     TypeError:score
         If `X` or `y` is a sparse matrix, or holds what cannot be read.
-    ConvergenceWarning
-        If `tol` was not reached.
     """
 )

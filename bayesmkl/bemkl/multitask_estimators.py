@@ -35,6 +35,7 @@ from bayesmkl.bemkl.task_table import (
 )
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.outcomes import Labels, Numbers
+from bayesmkl.outcomes.numbers import location_and_scale
 
 UNIT = Gamma(100.0, 100.0)  # intermediate_prior="unit"
 RELATIONS = ("learned", "shared", "separate")
@@ -753,14 +754,10 @@ class BEMKLMultitaskRegressor(RegressorMixin, BaseMultitask):
         """
         settings, table = self._checked(), target_table(y, tasks)
         values = task_targets(table)
-        if self.normalize_y:
-            self.y_mean_ = np.array([part.mean() for part in values])
-            scale = np.array([part.std() for part in values])
-            self.y_scale_ = np.where(scale > 0.0, scale, 1.0)
-        else:
-            self.y_mean_, self.y_scale_ = np.zeros(len(values)), np.ones(len(values))
-        moments = zip(values, self.y_mean_, self.y_scale_, strict=True)
-        self._fit_tasks(X, table, [(part - mean) / scale for part, mean, scale in moments], settings)
+        units = [location_and_scale(part, self.normalize_y) for part in values]
+        self.y_mean_, self.y_scale_ = (np.array(own) for own in zip(*units, strict=True))
+        standard = [(part - mean) / scale for part, (mean, scale) in zip(values, units, strict=True)]
+        self._fit_tasks(X, table, standard, settings)
         return self
 
     @staticmethod
