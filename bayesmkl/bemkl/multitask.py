@@ -358,8 +358,7 @@ class TaskReadouts(NamedTuple):
     @property
     def marginals(self) -> list[Gaussian]:
         """q(b_t, e_t) of every task, intercept first."""
-        fields = zip(*Gaussian.from_moments(self.mean, self.cov), strict=True)
-        return [Gaussian(*factor) for factor in fields]
+        return Gaussian.from_moments(self.mean, self.cov).each
 
 
 class TaskEvidence(NamedTuple):

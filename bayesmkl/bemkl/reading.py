@@ -328,6 +328,18 @@ def binary_log_odds(score: ScoreMoments | ScoreDraws, margin: float) -> np.ndarr
 # --------------------------------------------------------------------------------------------- classes and labels
 
 
+def output_scores(
+    stack: Stack, posterior: Any, variance: Any, rule: str, intermediate_precision: float | None = None
+) -> list[Any]:
+    """Return the score of every output of a posterior of factors, or of draws, as their functions above do."""
+    if isinstance(posterior, PosteriorDraws):
+        return [score_of_draws(stack, own, intermediate_precision) for own in posterior.outputs()]
+    dual, readout = posterior.dual, posterior.readout
+    if dual.mean.ndim == 1:
+        return [predict_score(stack, dual, readout, variance, rule)]
+    return predict_scores(stack, dual, readout, variance, rule, view_moments(posterior))
+
+
 class ScoresApart(NamedTuple):
     """Scores of a binary model for every class or label, of two classes of one."""
 
@@ -397,15 +409,9 @@ def class_scores(stack: Stack, posterior: Any, variance: float, rule: str) -> Sc
     if isinstance(posterior, State) and posterior.competes:
         moments = view_moments(posterior)
         return predict_class_scores(stack, posterior.dual, posterior.readout, variance, rule, moments)
-    found: list[Any] = []
-    for one in posterior if type(posterior) is tuple else (posterior,):
-        if isinstance(one, PosteriorDraws):
-            found += [score_of_draws(stack, own, 1.0 / variance) for own in one.outputs()]
-        elif one.dual.mean.ndim == 1:
-            found.append(predict_score(stack, one.dual, one.readout, variance, rule))
-        else:
-            found += predict_scores(stack, one.dual, one.readout, variance, rule, view_moments(one))
-    return ScoresApart(found)
+    each = posterior if type(posterior) is tuple else (posterior,)
+    found = [output_scores(stack, one, variance, rule, 1.0 / variance) for one in each]
+    return ScoresApart([score for scores in found for score in scores])
 
 
 def predict_class_scores(
