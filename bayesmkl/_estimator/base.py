@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -12,7 +12,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
 
 from bayesmkl._utils.given import naming
-from bayesmkl._utils.memory import available_memory, format_bytes, require_memory
+from bayesmkl._utils.memory import available_memory, require_memory
 from bayesmkl._utils.settings import all_or_nothing, methods_with_own_settings
 from bayesmkl._utils.typing import Index, Label, Samples, Targets
 from bayesmkl._utils.validation import (
@@ -64,15 +64,12 @@ class Holding(NamedTuple):
     may_pack: bool = False  # kernels that are covariances, of samples that have all views
     may_compress: bool = False  # closed-form updates on NumPy, of samples that have all views
     may_share: bool = False  # many linear kernels by the features that they have in common
-    announce: Callable[[str], None] | None = (
-        None  # is told how large the kernels are before they are evaluated
-    )
 
 
 def resolve_storage(
     storage: Holding, shape: tuple[int, int, int], is_square: bool, is_source: bool
 ) -> Holding:
-    """Resolve "auto", and return the size of the kernels.
+    """Resolve "auto".
 
     Small kernels are dense. Others are compressed, where `may_compress` and every sample is compared with every other
     one; packed, where they are large and `may_pack`; evaluated anew, where they would take more than half of the
@@ -118,13 +115,6 @@ def resolve_storage(
             storage = storage._replace(may_share=shape[0] >= MANY_SHARED)
         elif is_large and storage.backend == "numpy":
             kind = "streamed"
-    if storage.announce is not None:
-        held = (
-            format_bytes(n_bytes)
-            if kind == "dense"
-            else f"{kind}, {format_bytes(n_bytes)} if they were dense"
-        )
-        storage.announce(f"kernels: {shape[0]} of {shape[1]} x {shape[2]} entries, {held}")
     return storage._replace(kind=kind)
 
 

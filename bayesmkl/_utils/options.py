@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from bayesmkl._utils.validation import check_choice, check_flag, check_integer, check_number, shown
 
@@ -23,13 +23,12 @@ class Options:
 
 
 class _InferenceOptions(Options):
-    """Options of one inference; `name` stands for them with their defaults."""
+    """Options of one inference; `name` stands for them with their defaults.
+
+    Their method `_checked` returns the same with fields of Python's own types, or raises ValueError.
+    """
 
     name: ClassVar[str]
-
-    def _checked(self) -> Any:
-        """Return the same with fields of Python's own types; raise ValueError for one that is out of range."""
-        raise NotImplementedError
 
     def _count(self, field: str, low: int = 1) -> int:
         return check_integer(_field(field), getattr(self, field), low=low)

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from bayesmkl._estimator import BaseMKL, Holding, announce, step_progress
+from bayesmkl._estimator import BaseMKL, Holding, step_progress
 from bayesmkl._estimator.program import NumPyroProgram, numpyro_model
 from bayesmkl._estimator.shared_docs import ESTIMATOR
 from bayesmkl._numerics.convergence import Outcome
@@ -269,13 +269,8 @@ class BaseBEMKL(_Parameters):
             step=own.step,
             backend=backend,
         )
-        holding = Holding(
-            storage.kind,
-            backend,
-            storage.rank,
-            may_compress=is_closed_form and backend == "numpy",
-            announce=partial(announce, True) if self.verbose > 1 else None,
-        )
+        may_compress = is_closed_form and backend == "numpy"
+        holding = Holding(storage.kind, backend, storage.rank, may_compress=may_compress)
         priors = self._priors()
         asked = {
             "missing views": '`missing_views="integrate"`' if integrates else "",
