@@ -197,7 +197,7 @@ def compare_models(
         keep=keep_predictions,
     )
     jobs, about = _plan(specs, data, cv, protocol)
-    with cell_progress(verbose > 0) as progress:
+    with cell_progress(verbose > 0, len(jobs)) as progress:
         found = _run(jobs, about | {"started": started}, where, n_jobs, retry_failed, progress)
     if len(found.failures):
         first = found.failures.iloc[0]

@@ -55,7 +55,6 @@ from bayesmkl.bemkl.outputs import (
     view_patterns,
 )
 from bayesmkl.bemkl.reading import (
-    log_class_probabilities,
     predict_class_scores,
     predict_scores,
 )
@@ -530,7 +529,7 @@ def test_class_probabilities_of_incomplete_samples_against_draws(rng, fitted):
     rows, duals, readout, moments, _ = fitted
     readout = Gaussian.from_moments(readout.mean, 0.2 * readout.cov)
     scores = predict_class_scores(rows, duals, readout, 0.7, moments=moments)
-    probabilities = np.exp(log_class_probabilities(scores, 0.0))
+    probabilities = np.exp(scores.log_class_probabilities(0.0))
     np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)
     for i in range(rows.n_rows):
         cov = scores.common[i] + np.diag(1.0 + scores.variance[:, i])
