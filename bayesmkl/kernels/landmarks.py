@@ -79,7 +79,7 @@ def choose_landmarks(
     if isinstance(landmarks, bool) or not isinstance(landmarks, Integral):
         points = _given(landmarks, X.shape[1])
         return SparseTable(csr_array(points)) if is_sparse(X) else points
-    if not 1 <= landmarks <= len(X):
+    if not 1 <= int(landmarks) <= len(X):
         raise ValueError(
             f"`landmarks` must be from 1 to the number of training samples, {len(X)}; got {shown(landmarks)}. "
             "None compares with all samples."

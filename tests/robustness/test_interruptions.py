@@ -177,8 +177,8 @@ def test_the_folder_of_a_run_is_old_or_new_wherever_replacing_it_stops(kind, tmp
             (folder / CONFIG).write_text(json.dumps({"format": RUN_FORMAT, "name": name}))
 
     def check(finished):
-        for moved in [] if target.exists() else target.parent.glob(".run.*.old"):  # stopped while it was put back
-            moved.rename(target)
+        if not target.exists():  # stopped while it was put back
+            next(target.parent.glob(".run.*.old")).rename(target)
         name = json.loads((target / CONFIG).read_text())["name"]
         assert name in (("new",) if finished else ("old", "new"))
         write("old")
