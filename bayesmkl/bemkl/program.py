@@ -78,13 +78,8 @@ def literal_model(problem: Problem) -> None:
     Parameters
     ----------
     problem : Problem
-        Of labels or numbers of one output.
+        Of labels or numbers of one output, with a Gamma prior on the precisions of the kernel weights.
         Its numbers may be traced: pass it through ``jax.jit`` as an argument.
-
-    Raises
-    ------
-    TypeError
-        When the prior on the kernel weights is not a Gamma prior on their precisions.
 
     Notes
     -----
@@ -93,11 +88,6 @@ def literal_model(problem: Problem) -> None:
     regression.
     """
     priors, stack = problem.priors, problem.stack
-    if not isinstance(priors.kernel, Gamma):
-        raise TypeError(
-            f"the kernel prior of `literal_model` must be a Gamma prior on precisions; got {priors.kernel!r}. "
-            "Use `collapsed_model` for other priors."
-        )
     dual = _normal_gamma("dual", "sample_precision", priors.sample, (stack.n_train,))
     intercept = _normal_gamma("intercept", "intercept_precision", priors.intercept, ())
     weights = _normal_gamma("kernel_weights", "kernel_precision", priors.kernel, (stack.n_kernels,))

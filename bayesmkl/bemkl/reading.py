@@ -185,12 +185,12 @@ def expected_outputs(stack: Stack, duals: Gaussian, moments: ViewMoments | None 
     return _outputs_of(stack if moments is None else moments.centered(stack), duals, moments)
 
 
-def _outputs_of(stack: Stack, duals: Gaussian, moments: ViewMoments | None) -> np.ndarray:
+def _outputs_of(stack: Stack, duals: Gaussian, moments: Any) -> np.ndarray:
     """`expected_outputs`, of a centered stack."""
     outputs = project(stack, duals.mean)
     if _is_complete(stack):
         return outputs
-    moments, (patterns, index) = _needed(stack, moments), view_patterns(np.asarray(stack.present))
+    patterns, index = view_patterns(np.asarray(stack.present))
     slope, mean = completion(patterns, moments.cov).slope, moments.mean[:, None]
     return (apply_by_pattern(slope, outputs.mT - mean, index) + mean).mT
 
@@ -204,14 +204,14 @@ def _absent_parts(
     roots: list[np.ndarray] | None,
     square: np.ndarray,
     noise: np.ndarray,
-    moments: ViewMoments | None,
+    moments: Any,
 ) -> np.ndarray:
     """Return the variance due to the uncertainty of present and absent views, (n_outputs, n_rows).
 
     Absent views add their spread given the present ones and, with `roots`, the uncertainty that these pass on.
     """
     patterns, index = view_patterns(np.asarray(stack.present))
-    law = completion(patterns, _needed(stack, moments).cov)
+    law = completion(patterns, moments.cov)
     parts = (square * law.cov).sum(axis=(-2, -1))[:, index]
     if roots is None:
         return parts
@@ -223,16 +223,6 @@ def _absent_parts(
             one = slice(output, output + 1)
             parts[one, rows] += _intermediate_parts(few, [root], passed_on[output, number], noise[one])
     return parts
-
-
-def _needed(stack: Stack, moments: ViewMoments | None) -> ViewMoments:
-    if moments is None:
-        n_incomplete = np.sum(~np.all(stack.present, axis=0))
-        raise ValueError(
-            f"`X` must have all views of every sample; {n_incomplete} of {stack.n_rows} lack some. "
-            'Fit with missing_views="integrate" to predict samples that lack views.'
-        )
-    return moments
 
 
 def _readout_part(intermediate: np.ndarray, readout: Gaussian) -> ScoreMoments:

@@ -318,12 +318,6 @@ def test_spike_and_slab_draws_have_exact_zeros(session, rng):
     assert_monte_carlo(weights[weights != 0.0] ** 2, 4.0)
 
 
-def test_literal_model_refuses_other_priors(rng, session):
-    problem = with_kernel_prior(make_problem(rng, "binary", 5, 4), Dirichlet())
-    with pytest.raises(TypeError, match=r"`literal_model` must be a Gamma prior .* got Dirichlet"):
-        literal_model(problem)
-
-
 # ----------------------------------------------------------------------------------------------------- session
 
 
