@@ -19,14 +19,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import skops.io
-from sklearn import __version__ as sklearn_version
-from sklearn.exceptions import InconsistentVersionWarning
-from sklearn.gaussian_process import kernels as gp
 
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._utils.files import READING_ARRAYS, check_layout, written_beside
 from bayesmkl._utils.tables import LONGEST_LIST, listed
-from bayesmkl._utils.warnings import holding_back, warn_user
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
@@ -35,50 +31,31 @@ FORMAT = "bayesmkl-model"
 VERSION = 12  # of what a file says about a model; files of another one are refused
 PROTOCOL = 2  # of skops. Parts of older ones check less, and a file could ask for them.
 
-# Where classes of this package are that models hold. Every class there is trusted. Others, which write files, lock
-# folders and run comparisons, are not.
+# Where classes are that models hold. Every class there is trusted. Others of this package, which write files, lock
+# folders and run comparisons, are not, nor is what compiled code of scikit-learn believes without a look, such as
+# trees and splines.
 OF_MODELS = re.compile(
     r"bayesmkl\.((_estimator|_numerics|bemkl|discriminative|gp|kernels|outcomes)(\..+)?|_utils\.options|persistence)"
+    r"|sklearn\.(calibration|gaussian_process\.kernels|impute\._iterative|model_selection\._split)"
+    r"|sklearn\.utils\._metadata_requests"
 )
-# What models of scikit-learn hold beside estimators, and skops leaves to the user: data, and Python code that
-# computes with them. Left out is what compiled code believes without a look, such as trees and splines.
+# Data, and Python code that computes with them, which skops leaves to the user.
+UNIVARIATE = "sklearn.feature_selection._univariate_selection"
 KNOWN = frozenset((
     "bayesmkl.kernels.tables.as_days",
     "bayesmkl.kernels.tables.as_numbers",
     "builtins.object",
     "functools.partial",  # of a function that is judged itself
-    "numpy.dtype",
-    "numpy.max",
-    "numpy.mean",
-    "numpy.median",
-    "numpy.min",
+    *(f"numpy.{name}" for name in ("dtype", "max", "mean", "median", "min")),
     "scipy.sparse._csr.csr_array",
     "scipy.sparse._csr.csr_matrix",
-    "sklearn.calibration._CalibratedClassifier",
-    "sklearn.calibration._SigmoidCalibration",
     "sklearn.compose._column_transformer.make_column_selector",
+    *(f"{UNIVARIATE}.{name}" for name in ("chi2", "f_classif", "f_regression", "r_regression")),
     "sklearn.feature_selection._mutual_info.mutual_info_classif",
     "sklearn.feature_selection._mutual_info.mutual_info_regression",
-    "sklearn.feature_selection._univariate_selection.chi2",
-    "sklearn.feature_selection._univariate_selection.f_classif",
-    "sklearn.feature_selection._univariate_selection.f_regression",
-    "sklearn.feature_selection._univariate_selection.r_regression",
-    "sklearn.impute._iterative.IterativeImputer",  # which skops lists if it is enabled before it
-    "sklearn.impute._iterative._ImputerTriplet",
     "sklearn.metrics._scorer._PassthroughScorer",
-    "sklearn.model_selection._split.GroupKFold",
-    "sklearn.model_selection._split.KFold",
-    "sklearn.model_selection._split.LeaveOneOut",
-    "sklearn.model_selection._split.ShuffleSplit",
-    "sklearn.model_selection._split.StratifiedGroupKFold",
-    "sklearn.model_selection._split.StratifiedKFold",
-    "sklearn.model_selection._split.StratifiedShuffleSplit",
-    "sklearn.model_selection._split.TimeSeriesSplit",
     "sklearn.multiclass._ConstantPredictor",
     "sklearn.utils._bunch.Bunch",
-    "sklearn.utils._metadata_requests.MetadataRequest",  # in the scorers of searches of scikit-learn 1.7
-    "sklearn.utils._metadata_requests.MethodMetadataRequest",
-    *(f"{gp.__name__}.{name}" for name in vars(gp) if isinstance(getattr(gp, name), type(gp.Kernel))),
 ))  # fmt: skip
 
 
@@ -195,7 +172,7 @@ def load_model(path: str | os.PathLike[str], trusted: Iterable[str | type] = ())
     Warns
     -----
     InconsistentVersionWarning
-        If another version of scikit-learn wrote it.
+        Of scikit-learn, if another version of it wrote estimators of its own in the file.
 
     See Also
     --------
@@ -242,23 +219,7 @@ def load_model(path: str | os.PathLike[str], trusted: Iterable[str | type] = ())
             f"`path` holds types that are not trusted, so nothing was loaded: {listed(unknown)} in {str(path)!r}. "
             f"If you know them and where the file comes from: {_remedy('load_model(path', unknown)}."
         )
-    if header.get("scikit-learn") != sklearn_version:
-        warn_user(
-            f"{str(path)!r} was written with scikit-learn {header.get('scikit-learn')}, and this is "
-            f"{sklearn_version}: results of its parts may differ. Fit the model again to be sure.",
-            OtherScikitLearnWarning,
-        )
     return model
-
-
-class OtherScikitLearnWarning(InconsistentVersionWarning):
-    """What scikit-learn warns of for each of its estimators, in one text for all."""
-
-    def __init__(self, message: str) -> None:
-        Warning.__init__(self, message)
-
-    def __str__(self) -> str:
-        return str(self.args[0])
 
 
 # ------------------------------------------------------------------------------------------------ header and types
@@ -313,29 +274,23 @@ def _is_known(name: str) -> bool:
 
 def _built(data: bytes, unlisted: list[str]) -> Any:
     """Build the model of a file whose types were judged."""
-    with READING_ARRAYS, holding_back(InconsistentVersionWarning):
+    with READING_ARRAYS:
         return skops.io.loads(data, trusted=unlisted)["model"]
 
 
-def _names(trusted: object) -> set[str]:
+def _names(trusted: Any) -> set[str]:
     """Return the names of what the user trusts."""
-    if isinstance(trusted, (str, type)) or not isinstance(trusted, Iterable):
+    is_list = isinstance(trusted, Iterable) and not isinstance(trusted, (str, type))
+    names = {
+        one if isinstance(one, str) else f"{getattr(one, '__module__', '')}.{getattr(one, '__name__', '')}"
+        for one in (trusted if is_list else [None])
+    }
+    if "." in names:
         raise ValueError(
-            f"`trusted` must be a list of types or their names; got {trusted!r}. Put it in a list."
+            '`trusted` must be a list of types, functions or their names, such as "my_package.my_kernel"; got '
+            f"{trusted!r}. Put it in a list."
         )
-    return {_name_of(item) for item in trusted}
-
-
-def _name_of(item: object) -> str:
-    if isinstance(item, str):
-        return item
-    module, name = getattr(item, "__module__", None), getattr(item, "__name__", None)
-    if not isinstance(module, str) or not isinstance(name, str):
-        raise ValueError(
-            f'`trusted` must be a list of types, functions or their names, such as "my_package.my_kernel"; it holds '
-            f"{item!r}."
-        )
-    return f"{module}.{name}"
+    return names
 
 
 def _remedy(call: str, names: list[str]) -> str:

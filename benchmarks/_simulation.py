@@ -114,7 +114,7 @@ def draw_posteriors(
             else:
                 starts = [gibbs_start(state, problem, rng)] if name == "refined" else None
                 fit = run_gibbs(problem, Gibbs(**length), rng, starts=starts)
-            draws, ess = fit.posterior, fit.agreement.ess
+            draws, ess = fit.state, fit.agreement.ess
         seconds = time.perf_counter() - start + (fitted if name in ("vb", "refined") else 0.0)
         found[name] = (draws.flat(), seconds, ess)
     return found

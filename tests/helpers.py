@@ -19,6 +19,7 @@ import bayesmkl
 from bayesmkl.bemkl.model import Priors, Problem
 from bayesmkl.bemkl.moments import Gamma, Gaussian, IntermediateOutputs
 from bayesmkl.bemkl.multitask import MultitaskProblem
+from bayesmkl.discriminative.problems import silent
 from bayesmkl.discriminative.weights import SampleWeights, Training
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.outcomes import Labels, Numbers
@@ -229,7 +230,7 @@ def forked(work, *arguments, seconds=300):
     return json.loads(found)
 
 
-def learn(stack, targets, svm, rule, start=None, on_step=None, counts=None):
+def learn(stack, targets, svm, rule, start=None, on_step=silent, counts=None):
     """Learn kernel weights by a rule, as estimators do."""
     training = rule.prepare(Training(stack, SampleWeights(counts, counts)))
     return rule.learn(training, targets, svm, start, on_step)

@@ -157,16 +157,9 @@ def test_models_and_kernels_are_those_of_python(config):
 def test_columns_of_a_file(folder, config):
     table = pd.read_csv(folder / "all.csv")
     cells = CELLS.replace("cells.csv", "all.csv").replace('["id"]', '["id", "days", "died"]')
-    X, y, groups, weights = config(cells + 'group = "patient"\nweight = "area"\n' + SVM)["datasets"]["cells"]
-    assert list(X.columns) == ["radius", "texture"]
+    X, y = config(cells + SVM)["datasets"]["cells"]
+    assert list(X.columns) == ["radius", "texture", "area", "patient"]
     assert y.tolist() == table["diagnosis"].tolist()
-    np.testing.assert_array_equal(groups, table["patient"])
-    np.testing.assert_allclose(weights, table["area"])
-    times = cells.replace('target = "diagnosis"', 'target = "days"\nevent = "died"')
-    times = times.replace('"days", "died"', '"diagnosis"')
-    _, y, _, _ = config(times + '[models.GP]\nestimator = "GPMKLSurvival"\n')["datasets"]["cells"]
-    assert y.dtype == [("event", bool), ("time", float)]
-    np.testing.assert_allclose(y["time"], table["days"])
 
 
 MISTAKES = {
@@ -174,12 +167,11 @@ MISTAKES = {
     "table": (IRIS + SVM + "[model.x]\n", "`model` is no key of a comparison", "did you mean 'models'?"),
     "no models": (IRIS, "`models` holds nothing to compare"),
     "study key": (IRIS + SVM + "[study]\nscorng = 3", "`study.scorng`", "did you mean 'scoring'?"),
-    "splits": (IRIS + SVM + "[study]\ncv = {n_splits = 3}", "`study.cv` holds a table"),
     "data name": (SVM + '[datasets.x]\nname = "irs"', "`datasets.x.name`", "iris"),
     "name and file": (SVM + IRIS + 'file = "cells.csv"', "`datasets.iris` must have either `name`"),
     "no file": (SVM + CELLS.replace("cells.csv", "cels.csv"), "`datasets.cells.file`", "there is no file"),
     "target": (SVM + CELLS.replace("diagnosis", "diagnoses"), "`target` names the column", "'diagnosis'"),
-    "group": (SVM + CELLS + 'group = "patent"', "`group` names the column 'patent'"),
+    "group": (SVM + CELLS + 'group = "patient"', "`datasets.cells.group` is no key of a data set"),
     "text": (SVM + CELLS.replace('["id"]', "[]"), "column 'id' holds no numbers"),
     "estimator": (IRIS + '[models.x]\nestimator = "SimplMKLClassifier"', "'SimpleMKLClassifier'"),
     "foreign": (IRIS + '[models.x]\nestimator = "os.system"', "`models.x.estimator` is 'os.system'"),
@@ -202,7 +194,7 @@ MISTAKES = {
     ),
     "two tasks": (IRIS + SVM + '[models.y]\nestimator = "sklearn.svm.SVR"', "must be for one task"),
     "quantity": (SVM + '[datasets.x]\nname = "diabetes"', "`datasets.x` is for regression"),
-    "no event": (CELLS + '[models.y]\nestimator = "GPMKLSurvival"', "`datasets.cells.event`"),
+    "times": (CELLS + '[models.y]\nestimator = "GPMKLSurvival"', "`datasets.cells.file`", "in Python"),
 }
 
 

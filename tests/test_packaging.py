@@ -123,8 +123,6 @@ def _pickles(node: ast.AST) -> bool:
     match node:
         case ast.Import(names=names):
             return any(alias.name.partition(".")[0] in PICKLERS for alias in names)
-        case ast.ImportFrom(module="pickle", names=names):
-            return {alias.name for alias in names} != {"PicklingError"}  # to tell what joblib raises
         case ast.ImportFrom(module="joblib", names=names):
             return any(alias.name in {"dump", "load"} for alias in names)
         case ast.ImportFrom(module=str(module)):

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, clone, is_classifier
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
 
-from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._utils.given import naming
-from bayesmkl._utils.memory import available_memory, format_bytes, require_memory
+from bayesmkl._utils.memory import available_memory, require_memory
 from bayesmkl._utils.settings import all_or_nothing, methods_with_own_settings
 from bayesmkl._utils.typing import Index, Label, Samples, Targets
 from bayesmkl._utils.validation import (
@@ -26,7 +24,6 @@ from bayesmkl._utils.validation import (
     generator_of,
     shown,
 )
-from bayesmkl._utils.warnings import warn_user
 from bayesmkl.kernels.bank import CheckedTable, KernelBank
 from bayesmkl.kernels.precomputed import SharedKernels
 from bayesmkl.kernels.presence import check_some_view, present_views, stack_with_absent
@@ -34,7 +31,7 @@ from bayesmkl.kernels.quality import KernelInspector, check_kernel_stack
 from bayesmkl.kernels.sparse import SparseTable, is_sparse, sparse_table, validate_sparse
 from bayesmkl.kernels.stacks.base import Stack
 from bayesmkl.kernels.stacks.dense import DenseStack, store_float32
-from bayesmkl.kernels.stacks.factored import LinearStack, compress, compress_each
+from bayesmkl.kernels.stacks.factored import compress, compress_each
 from bayesmkl.kernels.stacks.of_bank import factored_rows, linear_stack, row_factors
 from bayesmkl.kernels.stacks.packed import pack
 from bayesmkl.kernels.stacks.streamed import check_rows, fit_bank_to_rows, is_row_source, streamed_stack
@@ -67,15 +64,12 @@ class Holding(NamedTuple):
     may_pack: bool = False  # kernels that are covariances, of samples that have all views
     may_compress: bool = False  # closed-form updates on NumPy, of samples that have all views
     may_share: bool = False  # many linear kernels by the features that they have in common
-    announce: Callable[[str], None] | None = (
-        None  # is told how large the kernels are before they are evaluated
-    )
 
 
 def resolve_storage(
     storage: Holding, shape: tuple[int, int, int], is_square: bool, is_source: bool
 ) -> Holding:
-    """Resolve "auto", and return the size of the kernels.
+    """Resolve "auto".
 
     Small kernels are dense. Others are compressed, where `may_compress` and every sample is compared with every other
     one; packed, where they are large and `may_pack`; evaluated anew, where they would take more than half of the
@@ -121,43 +115,10 @@ def resolve_storage(
             storage = storage._replace(may_share=shape[0] >= MANY_SHARED)
         elif is_large and storage.backend == "numpy":
             kind = "streamed"
-    if storage.announce is not None:
-        held = (
-            format_bytes(n_bytes)
-            if kind == "dense"
-            else f"{kind}, {format_bytes(n_bytes)} if they were dense"
-        )
-        storage.announce(f"kernels: {shape[0]} of {shape[1]} x {shape[2]} entries, {held}")
     return storage._replace(kind=kind)
 
 
-class _Request(NamedTuple):
-    """A fitted bank whose training kernels are wanted."""
-
-    bank: KernelBank
-    X: Any  # validated rows, or a source of them
-    names: Sequence[str]
-    storage: Holding
-
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        """(n_kernels, n_rows, n_train) of the kernels."""
-        return self.bank.n_kernels_, len(self.X), len(self.bank.basis_)
-
-    def inspector(self) -> KernelInspector:
-        """Return the inspector of the kernels."""
-        known_psd, similarity = self.bank.kernels_known_psd_, self.bank.landmark_similarity()
-        lost = self.bank.centering_errors()
-        return KernelInspector(self.names, known_psd=known_psd, self_similarity=similarity, lost=lost)
-
-    def inspected(self) -> Iterator[np.ndarray]:
-        """Evaluate kernel after kernel, each checked before it is passed on."""
-        inspector = self.inspector()
-        yield from inspector.watch(self.bank.train_kernels())
-        inspector.report()
-
-
-def hold_bank(bank: KernelBank, X: Samples, names: Sequence[str], storage: Holding) -> Stack:
+def hold_bank(bank: KernelBank, X: Any, names: Sequence[str], storage: Holding) -> Stack:
     """Return the training kernels of a bank that was fitted without them, judged once.
 
     Parameters
@@ -176,69 +137,53 @@ def hold_bank(bank: KernelBank, X: Samples, names: Sequence[str], storage: Holdi
     MemoryError
         Before the allocation, with the remedy.
     """
-    request = _Request(bank, X, names, storage)
+    n_kernels, n_rows, n_train = bank.n_kernels_, len(X), len(bank.basis_)
+    inspector = KernelInspector(
+        names,
+        known_psd=bank.kernels_known_psd_,
+        self_similarity=bank.landmark_similarity(),
+        lost=bank.centering_errors(),
+    )
     shared = linear_stack(bank) if storage.may_share else None
-    return _HOLDERS[storage.kind](request) if shared is None else _shared(request, shared)
-
-
-def _shared(request: _Request, stack: LinearStack) -> Stack:
-    """Return linear kernels by their features, judged on some samples one after the other."""
-    inspector = request.inspector()
-    for kernel in stack.of_samples(_sample(stack.n_train)).each():
+    if shared is None and storage.kind != "streamed":
+        of_kernels = f"of {n_kernels} kernels of {n_rows} x {n_train} entries in single precision"
+        if storage.kind == "float32":
+            require_memory(bank.stack_bytes(n_rows) / 2, f"a stack {of_kernels}", REMEDY)
+        elif storage.kind == "packed":
+            n_bytes = 2.0 * n_kernels * n_train * (n_train + 1)
+            require_memory(n_bytes, f"one triangle of each {of_kernels}", REMEDY)
+        held = _held(inspector.watch(bank.train_kernels()), n_kernels, storage)
+        inspector.report()
+        return held
+    chosen = _sample(n_rows)
+    some = _some_kernels(bank, X, chosen) if shared is None else shared.of_samples(chosen).each()
+    for kernel in some:
         inspector.inspect(kernel)
     inspector.report()
-    return stack
-
-
-def _compressed(request: _Request) -> Stack:
-    return compress_each(request.inspected(), request.bank.n_kernels_, rank=request.storage.rank)
-
-
-def _float32(request: _Request) -> Stack:
-    n_kernels, n_rows, n_train = request.shape
-    what = f"a stack of {n_kernels} kernels of {n_rows} x {n_train} entries in single precision"
-    require_memory(request.bank.stack_bytes(n_rows) / 2, what, REMEDY)
-    return store_float32(request.inspected(), request.bank.n_kernels_)
-
-
-def _packed(request: _Request) -> Stack:
-    n_kernels, _, n_train = request.shape
-    what = f"one triangle of each of {n_kernels} kernels of {n_train} x {n_train} entries in single precision"
-    require_memory(2.0 * n_kernels * n_train * (n_train + 1), what, REMEDY)
-    return pack(request.inspected(), n_kernels)
-
-
-def _streamed(request: _Request) -> Stack:
-    _inspect_sample(request)
-    stack = streamed_stack(request.bank, request.X)
-    n_kernels, n_rows, n_train = request.shape
+    if shared is not None:
+        return shared
+    stack = streamed_stack(bank, X)
     what = f"what is held of {n_kernels} kernels of {n_rows} x {n_train} entries that are evaluated in blocks"
     require_memory(stack.nbytes + OUTPUTS * 8 * n_kernels * n_rows, what, FEWER)
     return stack
 
 
-_HOLDERS = {
-    "compressed": _compressed,
-    "float32": _float32,
-    "packed": _packed,
-    "streamed": _streamed,
-}
+def _held(kernels: Iterable[np.ndarray], n_kernels: int, storage: Holding) -> Stack:
+    """Return kernels, evaluated one after the other, in a form other than dense."""
+    if storage.kind == "float32":
+        return store_float32(kernels, n_kernels)
+    if storage.kind == "packed":
+        return pack(kernels, n_kernels)
+    return compress_each(kernels, n_kernels, rank=storage.rank)
 
 
-def _inspect_sample(request: _Request) -> None:
-    """Judge the kernels on some rows, where all of them are never in one place."""
-    chosen = _sample(len(request.X))
-    if request.bank.landmarks_ is not None:
-        kernels = request.bank.evaluate(request.X[chosen])
-    else:  # a few rows against all samples at a time: those of all would be as large as a matrix of all pairs
-        blocks = np.array_split(chosen, -(-len(chosen) // ROWS_AT_ONCE))
-        kernels = np.concatenate(
-            [request.bank.evaluate(request.X[rows])[:, :, chosen] for rows in blocks], axis=1
-        )
-    inspector = request.inspector()
-    for kernel in kernels:
-        inspector.inspect(kernel)
-    inspector.report()
+def _some_kernels(bank: KernelBank, X: Any, chosen: np.ndarray) -> np.ndarray:
+    """Return the kernels of some rows, where all of them are never in one place."""
+    if bank.landmarks_ is not None:
+        return bank.evaluate(X[chosen])
+    # a few rows against all samples at a time: those of all would be as large as a matrix of all pairs
+    blocks = np.array_split(chosen, -(-len(chosen) // ROWS_AT_ONCE))
+    return np.concatenate([bank.evaluate(X[rows])[:, :, chosen] for rows in blocks], axis=1)
 
 
 def _sample(n_rows: int) -> np.ndarray:
@@ -253,13 +198,11 @@ def hold_given(stack: DenseStack, storage: Holding) -> Stack:
             '`storage` "streamed" evaluates kernels when they are needed; precomputed ones are there already. Use a '
             'KernelBank, or storage="auto".'
         )
-    if storage.kind == "float32":
-        return store_float32(stack.each(), stack.n_kernels)
-    if storage.kind == "packed":
-        return pack(stack.each(), stack.n_kernels)
     if storage.kind == "dense":
         return stack
-    return compress(stack, rank=storage.rank)
+    if storage.kind == "compressed":
+        return compress(stack, rank=storage.rank)
+    return _held(stack.each(), stack.n_kernels, storage)
 
 
 # ------------------------------------------------------------------------------------------------------ the estimator
@@ -665,24 +608,6 @@ class BaseMKL(BaseEstimator):
             + f"X has {shape[1]} features, but {type(self).__name__} is expecting {n_train} features as input, "
             "one per training sample."
         )
-
-    def _report(self, outcomes: Sequence[Outcome], options: Any, change: float) -> None:
-        """Issue at most one ConvergenceWarning, for the worst outcome, with the remedy."""
-        name = type(self).__name__
-        if Outcome.NOT_FINITE in outcomes or Outcome.NOT_IMPROVING in outcomes:
-            outcome = next(o for o in outcomes if o in (Outcome.NOT_FINITE, Outcome.NOT_IMPROVING))
-            message = (
-                f"{name} {outcome.value}; the last good posterior is kept. Kernels of very different scales or near "
-                "singular ones cause this: normalize them, or use a prior with a larger rate."
-            )
-        elif Outcome.MAX_ITER in outcomes and options.tol > 0.0:
-            message = (
-                f"{name} stopped after max_iter={options.max_iter} sweeps with a relative change of the ELBO of "
-                f"{change:.1e}, above tol={options.tol:g}. Increase `max_iter`, or `tol` if this is accurate enough."
-            )
-        else:
-            return
-        warn_user(message, ConvergenceWarning)
 
 
 def _kernels_first(X: np.ndarray) -> np.ndarray:

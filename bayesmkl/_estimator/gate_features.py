@@ -32,71 +32,32 @@ def check_gate_columns(gate_columns: Sequence[str | int] | np.ndarray | None, pr
         )
 
 
-def apart_from_gates(
-    bank: KernelBank,
-    X: Samples | None,
-    gate_columns: Sequence[str | int] | np.ndarray | None,
-    n_features: int,
-) -> tuple[KernelBank, np.ndarray | None]:
-    """Let the views of an unfitted bank leave the columns of the gates out, unless they name theirs.
+def bank_apart(model: Any, bank: KernelBank, X: Samples | None) -> KernelBank:
+    """Let the views of a model's unfitted bank leave the columns of its gates out, unless they name theirs.
 
-    Parameters
-    ----------
-    bank : KernelBank
-        Is returned with other `views`.
-    X : array, DataFrame or CheckedTable of shape (n_samples, n_features)
-        Validated samples.
-    gate_columns : str, int, slice, sequence of str, int or bool, or None
-        None leaves all columns to the kernels.
-    n_features : int
-        Number of columns of `X`.
-
-    Returns
-    -------
-    bank : KernelBank
-    columns : ndarray of int of shape (n_gate_features,) or None
-        Positions of `gate_columns`.
+    Sets `gate_columns_`, the positions of `gate_columns`, where there are such.
 
     Raises
     ------
     ValueError
         If `X` does not have the columns, some come twice, or none is left for the kernels.
     """
+    asked = model.gate_columns
+    if X is None or asked is None:
+        return bank
+    n_features = model.n_features_in_
     labels = X.labels if isinstance(X, CheckedTable) else column_labels(X)
-    columns = gate_positions(gate_columns, n_features, labels)
-    if columns is None:
-        return bank, None
+    columns = positions_of("gate_columns", asked, n_features, labels)
+    if len(np.unique(columns)) < len(columns):
+        raise ValueError(f"`gate_columns` must name each column once; got {shown(asked)}.")
     views = views_without(bank.views, columns, n_features, labels)
     if not views and len(columns) == n_features:
         raise ValueError(
             f"`gate_columns` must leave columns of `X` to the kernels; got all {n_features}. Name what kernels see, "
             "`KernelBank(views={name: columns})`, which may be the same columns; None lets gates see all, too."
         )
-    return bank.set_params(views=views), columns
-
-
-def bank_apart(model: Any, bank: KernelBank, X: Samples | None) -> KernelBank:
-    """Let a model's unfitted bank leave the columns of its gates out; sets `gate_columns_` where it names some."""
-    if X is None:
-        return bank
-    bank, columns = apart_from_gates(bank, X, model.gate_columns, model.n_features_in_)
-    if columns is not None:
-        model.gate_columns_ = columns
-    return bank
-
-
-def gate_positions(
-    gate_columns: str | int | slice | Sequence[str | int] | np.ndarray | None,
-    n_features: int,
-    labels: Sequence[Any] | None,
-) -> np.ndarray | None:
-    """Return the positions of `gate_columns`, (n_gate_features,); None for None."""
-    if gate_columns is None:
-        return None
-    columns = positions_of("gate_columns", gate_columns, n_features, labels)
-    if len(np.unique(columns)) < len(columns):
-        raise ValueError(f"`gate_columns` must name each column once; got {shown(gate_columns)}.")
-    return columns
+    model.gate_columns_ = columns
+    return bank.set_params(views=views)
 
 
 def features_of(
@@ -104,7 +65,7 @@ def features_of(
 ) -> np.ndarray:
     """Return columns of `X`, or `gate_features` where kernels are precomputed, (n_rows, n_gate_features).
 
-    Fitting sets `n_gate_features_` of the model, and its `gate_columns_` where `apart_from_gates` found none.
+    Fitting sets `n_gate_features_` of the model, and its `gate_columns_` where `bank_apart` found none.
     """
     if fitting and (X is None or model.gate_columns is None):
         model.gate_columns_ = None
@@ -122,7 +83,15 @@ def features_of(
             'and to `predict`, or features and a bank, `kernels=KernelBank(...)`, instead of "precomputed".'
         )
     refuse_other_columns(gate_features, model._gate_labels, "gate_features")
-    features = check_gate_features(gate_features, n_rows)
+    check_samples(gate_features, "gate_features")
+    if np.ndim(gate_features) == 1:
+        gate_features = np.asarray(gate_features)[:, None]
+    with naming("gate_features"):
+        features = check_array(gate_features, dtype=np.float64, input_name="gate_features")
+    if len(features) != n_rows:
+        raise ValueError(
+            f"`gate_features` must have one row for each of the {n_rows} rows of `X`; got {len(features)}."
+        )
     if fitting:
         model.n_gate_features_ = features.shape[1]
     elif features.shape[1] != model.n_gate_features_:
@@ -141,17 +110,3 @@ def refuse_gate_features(model: Any, gate_features: ArrayLike | None, has_sample
             "Append these features to `X` as columns and name them by the parameter `gate_columns`, such as "
             "`gate_columns=[-1]`; kernels do not see them."
         )
-
-
-def check_gate_features(gate_features: ArrayLike, n_rows: int) -> np.ndarray:
-    """Return features of the gates beside precomputed kernels, (n_rows, n_gate_features)."""
-    check_samples(gate_features, "gate_features")
-    if np.ndim(gate_features) == 1:
-        gate_features = np.asarray(gate_features)[:, None]
-    with naming("gate_features"):
-        features = check_array(gate_features, dtype=np.float64, input_name="gate_features")
-    if len(features) != n_rows:
-        raise ValueError(
-            f"`gate_features` must have one row for each of the {n_rows} rows of `X`; got {len(features)}."
-        )
-    return features

@@ -71,23 +71,13 @@ def _change(name: str, given: Any, trace: Mapping[str, Any], sites: Mapping[str,
             f"`priors` must name sites; {shown(name)} {why}. Sites are {', '.join(sites)}.{hint}"
         )
     site = sites[name]["fn"]
-    shape = site.shape()
-    if isinstance(given, dist.Distribution):
-        law = _of_shape(name, given, site)
-        change: Change = lambda _: law
-    elif callable(given):
-        law, change = given(site), given
-    else:
-        law = None
-    if not isinstance(law, dist.Distribution) or law.shape() != shape:
-        got = (
-            f"shape {law.shape()}"
-            if isinstance(law, dist.Distribution)
-            else shown(given if law is None else law)
-        )
+    is_law = isinstance(given, dist.Distribution)
+    law = _of_shape(name, given, site) if is_law else given(site) if callable(given) else given
+    if not isinstance(law, dist.Distribution) or law.shape() != site.shape():
+        got = f"shape {law.shape()}" if isinstance(law, dist.Distribution) else shown(law)
         raise ValueError(
             f"`priors[{name!r}]` must be a distribution of NumPyro, or a function from the present one to one of the "
-            f"same shape, {shape}; got {got}."
+            f"same shape, {site.shape()}; got {got}."
         )
     if not sites[name]["is_observed"] and not bool(
         jnp.all(site.support(law.sample(jax.random.key(0), (N_TRIED,))))
@@ -97,7 +87,7 @@ def _change(name: str, given: Any, trace: Mapping[str, Any], sites: Mapping[str,
             f"{type(given).__name__}, which draws others. Use numpyro.distributions.FoldedDistribution or "
             "TruncatedDistribution."
         )
-    return change
+    return (lambda _: law) if is_law else given
 
 
 def _of_shape(name: str, given: dist.Distribution, site: dist.Distribution) -> dist.Distribution:

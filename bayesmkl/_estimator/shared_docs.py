@@ -16,7 +16,7 @@ ESTIMATOR = entries(
         categorical; text has none.
     verbose : int, default=1
         1 shows how far a fit of over five seconds is and how long it will take, on a terminal and in notebooks; 2
-        also shows what it will hold in memory, 0 nothing.
+        also shows what a Gaussian process will hold in memory, 0 nothing.
 
     kernel_names_ : ndarray of shape (n_kernels,)
         Names of the kernels.

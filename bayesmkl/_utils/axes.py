@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from bayesmkl._utils.validation import check_axes
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
@@ -23,6 +25,12 @@ def new_axes(width: float, height: float, height_ratios: tuple[float, ...] = (1.
     FigureCanvasAgg(figure)
     grid = {"height_ratios": height_ratios}
     return figure.subplots(len(height_ratios), sharex=True, squeeze=False, gridspec_kw=grid)[:, 0]
+
+
+def own_axes(ax: Axes | None, width: float, height: float) -> Axes:
+    """Return `ax`, checked, or axes on a new figure of that size in inches."""
+    check_axes("ax", ax)
+    return new_axes(width, height)[0] if ax is None else ax
 
 
 def tidy(ax: Axes, grid: Any) -> None:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import errno
-import glob
 import json
 import os
 import re
 import secrets
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -20,7 +18,6 @@ import numpy as np
 from bayesmkl._utils.validation import shown
 
 PARTIAL = ".part"  # end of the names of files that are being written
-ABANDONED = 3600.0  # seconds after which a temporary file counts as left by a killed process
 NO_SPACE = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
 SPACE = "Free some space, or choose a folder on another disk."
 # NumPy parses the header of a file as Python. Before Python 3.11.8 and 3.12.2 the parser counts its depth for all
@@ -45,7 +42,7 @@ def written_beside(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Give a name in the same folder to write to, and rename it to `path` once all is well.
 
     Whatever happens before, `path` keeps its content. A process that is killed leaves a file with a name of its own,
-    which :func:`is_partial` knows, and which the next writer of `path` removes once it is an hour old.
+    which :func:`is_partial` knows.
 
     Raises
     ------
@@ -71,7 +68,6 @@ def written_beside(path: str | os.PathLike[str]) -> Iterator[Path]:
         raise ValueError(f"`path` must be a file in an existing folder; {str(target)!r} {problem}.")
     beside = target.with_name(f".{target.name}.{secrets.token_hex(4)}{PARTIAL}")
     try:
-        _remove_abandoned(target)
         yield beside
         with beside.open("rb+") as file:
             os.fsync(file.fileno())
@@ -101,15 +97,6 @@ def not_written(what: str, error: OSError) -> OSError:
     told = type(error)(f"{what} could not be written: {reason}. Nothing was changed.{remedy}")
     told.errno = error.errno
     return told
-
-
-def _remove_abandoned(target: Path) -> None:
-    """Remove what killed processes left of earlier attempts to write `target`."""
-    now = time.time()
-    for left in target.parent.glob(f".{glob.escape(target.name)}.*{PARTIAL}"):
-        with suppress(OSError):  # removed by another process, or not ours
-            if is_partial(left) and now - left.stat().st_mtime > ABANDONED:
-                left.unlink()
 
 
 def as_path(name: str, value: object) -> Path:
@@ -172,13 +159,9 @@ def check_layout(found: object, known: int, what: str, written_by: object = None
     ...     print(error)
     'a.json' has layout 3, written by bayesmkl 9.0, and this version reads layout 2. Read it with that version, or ...
     """
-    if found is not None and (type(found) is not int or found < 1):
-        raise ValueError(
-            f"{what} has the layout {found!r}, which is no version. It is damaged; write it again."
-        )
     if found != known:
         by = "" if written_by is None else f", written by bayesmkl {str(written_by)[:40]},"
-        layout = "no layout" if found is None else f"layout {found}"
+        layout = "no layout" if found is None else f"layout {found!r}"
         raise ValueError(
             f"{what} has {layout}{by} and this version reads layout {known}. Read it with that version, or make it "
             "again."

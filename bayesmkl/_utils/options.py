@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from bayesmkl._utils.validation import check_choice, check_flag, check_integer, check_number, shown
 
@@ -23,13 +23,12 @@ class Options:
 
 
 class _InferenceOptions(Options):
-    """Options of one inference; `name` stands for them with their defaults."""
+    """Options of one inference; `name` stands for them with their defaults.
+
+    Their method `_checked` returns the same with fields of Python's own types, or raises ValueError.
+    """
 
     name: ClassVar[str]
-
-    def _checked(self) -> Any:
-        """Return the same with fields of Python's own types; raise ValueError for one that is out of range."""
-        raise NotImplementedError
 
     def _count(self, field: str, low: int = 1) -> int:
         return check_integer(_field(field), getattr(self, field), low=low)
@@ -57,8 +56,8 @@ class VB(_InferenceOptions):
         class against the rest, and one target; `n_iter_` counts them, and a step evaluates the kernels twice. They
         end where the gain is at most `tol` of the ELBO, and the root mean square change of expected training scores,
         in units of their noise, at most the square root of `tol`. "auto": Newton steps where kernels between samples
-        and fewer landmarks are large, more than 64 MB, and there they take less time. The ELBO has several maxima;
-        which one is found depends on the steps.
+        and fewer landmarks are large, more than 64 MB, and there they take less time. They are taken by NumPy. The
+        ELBO has several maxima; which one is found depends on the steps.
 
     See Also
     --------
@@ -198,7 +197,7 @@ class Marginal(_InferenceOptions):
         Of a Gaussian process whose bank has `landmarks`: how many all kernels have together, at least two for each.
         A first fit to some samples says which kernels need them: these have up to as many as the bank has, the
         others few. None: every kernel has all of them.
-    n_read : int or "all", default=64
+    n_read : int or "all", default=40
         Of a Gaussian process without landmarks: at most how many of the points predictions of new rows are made from,
         at least two. They are chosen and weighted so that moments of predictions are those of all points; mean scores
         are exactly these. Their factorizations are kept after the first prediction. "all": predictions from all
@@ -219,7 +218,7 @@ class Marginal(_InferenceOptions):
     n_warmup: int = 100
     approximation: str = "ep"
     total_landmarks: int | None = None
-    n_read: int | str = 64
+    n_read: int | str = 40
 
     name: ClassVar[str] = "marginal"
 

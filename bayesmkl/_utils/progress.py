@@ -95,37 +95,14 @@ def step_progress(
 
 
 @contextmanager
-def cell_progress(show: bool) -> Iterator[Callable[[dict[str, Any], int, int], None] | None]:
-    """Yield a callback ``(row, cells done, all cells)`` that draws a bar on stderr; None if nobody watches."""
-    with _alone(show) as mine:
-        if not mine:
+def cell_progress(show: bool, n_cells: int) -> Iterator[Callable[[dict[str, Any], int, int], None] | None]:
+    """Yield a callback ``(row, cells done, all cells)`` that draws a bar as `step_progress` does, or None."""
+    with step_progress(show, "comparing", n_cells, "cell") as report:
+        if report is None:
             yield None
             return
-        from rich.console import Console
-        from rich.progress import (
-            BarColumn,
-            MofNCompleteColumn,
-            Progress,
-            TextColumn,
-            TimeElapsedColumn,
-            TimeRemainingColumn,
-        )
 
-        bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(),
-            console=Console(stderr=True),
-            transient=True,
-        )
-        task = bar.add_task("comparing", total=None)
+        def on_cell(row: dict[str, Any], done: int, _: int) -> None:
+            report(done, f"{row['dataset']}, split {row['split']}: {row['model']}")
 
-        def report(row: dict[str, Any], done: int, total: int) -> None:
-            what = f"{row['dataset']}, split {row['split']}: {row['model']}"
-            bar.update(task, description=what, completed=done, total=total, refresh=True)
-
-        with bar:
-            yield report
+        yield on_cell

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import sys
 from collections.abc import Callable
 from types import FunctionType
 from typing import Any, ParamSpec, TypeVar
@@ -13,11 +12,6 @@ from sklearn import config_context
 
 ERRSTATE: dict[str, Any] = {"under": "ignore"}  # of NumPy
 CONFIG: dict[str, Any] = {"transform_output": "default", "assume_finite": False}  # of scikit-learn
-DEVICES_FAILED = (
-    "A device of JAX failed during `fit`: ",
-    "The estimator is what it was before. Where a device was lost, start Python anew; where memory is full, use "
-    '`storage="float32"` or "streamed", or the backend "numpy".',
-)
 
 _Args = ParamSpec("_Args")
 _Result = TypeVar("_Result")
@@ -59,8 +53,8 @@ def methods_with_own_settings(cls: _Class) -> _Class:
 def all_or_nothing(method: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap a method that sets attributes, so that an error or an interrupt takes all of them back.
 
-    Attributes have to be replaced, not changed in place. Errors of JAX's devices say what is kept, and what to do.
-    The method runs under the settings of `own_settings`, which need no wrapper of their own.
+    Attributes have to be replaced, not changed in place. The method runs under the settings of `own_settings`, which
+    need no wrapper of their own.
 
     Examples
     --------
@@ -85,19 +79,10 @@ def all_or_nothing(method: Callable[..., Any]) -> Callable[..., Any]:
         try:
             with np.errstate(**ERRSTATE), config_context(**CONFIG):
                 return method(self, *args, **kwargs)
-        except BaseException as error:
+        except BaseException:
             self.__dict__.clear()
             self.__dict__.update(before)
-            if _is_of_devices(error):
-                reason = (str(error).splitlines() or [type(error).__name__])[0][:200].rstrip(".")
-                raise RuntimeError(f"{DEVICES_FAILED[0]}{reason}. {DEVICES_FAILED[1]}") from error
             raise
 
     guarded.has_own_settings = True  # type: ignore[attr-defined]
     return guarded
-
-
-def _is_of_devices(error: BaseException) -> bool:
-    """Return whether an error comes from the devices of JAX: lost ones, or those whose memory is full."""
-    jax = sys.modules.get("jax")
-    return jax is not None and isinstance(error, jax.errors.JaxRuntimeError)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from functools import cache, partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -49,20 +49,6 @@ SWEEPS_FOR_A_STEP = 100  # that a step may cost: with landmarks there are thousa
 LEAST_ENTRIES = 2**23  # of all kernels, 64 MB: where they are smaller, sweeps take no time
 
 
-class Algorithm(Protocol):
-    """Interface of an algorithm module to the loop."""
-
-    COORDINATES: Any  # one Coordinate per field of the carry
-    STATE: type  # of the posterior factors
-
-    @staticmethod
-    def sweep(problem: Any, start: Any) -> tuple[Any, Any]: ...  # noqa: D102
-    @staticmethod
-    def carry(problem: Any, state: Any) -> Any: ...  # noqa: D102
-    @staticmethod
-    def scales(state: Any) -> Any: ...  # noqa: D102
-
-
 class LoopOptions(NamedTuple):
     """Stopping rule and acceleration.
 
@@ -79,14 +65,16 @@ class LoopOptions(NamedTuple):
     step: str = "coordinate"
 
 
-class LoopResult(NamedTuple):
-    """Posterior factors, the bound after every sweep (never falling), how many sweeps, and why they ended."""
+class Fit(NamedTuple):
+    """A posterior and how it was found."""
 
-    state: Any
-    elbo_history: np.ndarray
-    n_iter: int
-    n_rejected: int
+    state: Any  # of factors, or PosteriorDraws
     outcome: Outcome
+    n_iter: int  # sweeps, or draws of each chain
+    elbo_history: Any = None  # the bound after every sweep, never falling
+    n_rejected: int = 0  # extrapolations that did not raise it
+    stats: dict[str, np.ndarray] | None = None
+    agreement: Agreement | None = None
 
     @property
     def last_change(self) -> float:
@@ -105,17 +93,17 @@ class Views(NamedTuple):
 
 
 # Yields where the next sweep starts, is sent the state and the bound that it found, returns the result.
-Ascent = Generator[Any, tuple[Any, float], LoopResult]
+Ascent = Generator[Any, tuple[Any, float], Fit]
 OnSweep = Callable[[int, float], None]
 
 
 def maximize_elbo(
-    algorithm: Algorithm,
+    algorithm: Any,
     problem: tuple[Any, ...],
     start: tuple[Array, ...],
     options: LoopOptions,
     on_sweep: OnSweep | None = None,
-) -> LoopResult:
+) -> Fit:
     """Run `algorithm` on `problem` from the carry `start`.
 
     Parameters
@@ -136,14 +124,18 @@ def maximize_elbo(
     views = Views(
         partial(algorithm.carry, problem), algorithm.scales, lambda state: state, algorithm.COORDINATES
     )
-    ascent = ascend(start, views, options, on_sweep)
     with blas_threads_for(largest_dimension(start)):
-        at = next(ascent)
-        while True:
-            try:
-                at = ascent.send(_attempt(algorithm.sweep, problem, at))
-            except StopIteration as end:
-                return end.value
+        return _driven(ascend(start, views, options, on_sweep), partial(_attempt, algorithm.sweep, problem))
+
+
+def _driven(ascent: Ascent, attempt: Callable[[Any], tuple[Any, float]]) -> Fit:
+    """Do the sweeps that a loop asks for."""
+    at = next(ascent)
+    while True:
+        try:
+            at = ascent.send(attempt(at))
+        except StopIteration as end:
+            return end.value
 
 
 def takes_newton_steps(step: str, algorithm: object, problem: Any) -> bool:
@@ -185,12 +177,12 @@ def takes_newton_steps(step: str, algorithm: object, problem: Any) -> bool:
 
 
 def _maximize_on_jax(
-    algorithm: Algorithm,
+    algorithm: Any,
     problem: tuple[Any, ...],
     carry: Any,
     options: LoopOptions,
     on_sweep: OnSweep | None,
-) -> LoopResult:
+) -> Fit:
     import jax
 
     from bayesmkl._utils.devices import begin_copies, double_precision, to_devices, to_numpy
@@ -206,15 +198,13 @@ def _maximize_on_jax(
             lambda found: to_numpy(found[0]),
             algorithm.COORDINATES,
         )
-        ascent = ascend(start, views, options, on_sweep)
-        at = next(ascent)
-        while True:
+
+        def attempt(at: Any) -> tuple[Any, float]:
             found, elbo = sweep(problem, at)
             begin_copies((elbo, *found[1:]))
-            try:
-                at = ascent.send((found, float(elbo)))
-            except StopIteration as end:
-                return end.value
+            return found, float(elbo)
+
+        return _driven(ascend(start, views, options, on_sweep), attempt)
 
 
 @cache  # compiled once for every shape, however often it is asked for
@@ -295,7 +285,7 @@ def ascend(
         if options.tol > 0.0 and quiet >= PATIENCE:
             outcome = Outcome.CONVERGED
     outcome = outcome or Outcome.MAX_ITER
-    return LoopResult(views.final(state), np.array(trace), len(trace), n_rejected, outcome)
+    return Fit(views.final(state), outcome, len(trace), np.array(trace), n_rejected)
 
 
 def _attempt(
@@ -329,18 +319,6 @@ RHAT, ESS, DIVERGENT = 1.01, 400.0, 0.005  # Vehtari et al. (2021) for the first
 # Bound on the relative error of a variance from which on it is reported. The errors themselves were a hundredth of it
 # and below in comparisons with 50 digits.
 TOO_MUCH = 0.1
-
-
-class Fit(NamedTuple):
-    """A posterior and how it was found."""
-
-    posterior: Any  # state of factors, or PosteriorDraws
-    outcome: Outcome
-    n_iter: int  # sweeps, or draws of each chain
-    elbo_history: np.ndarray | None = None
-    last_change: float = 0.0  # of the bound, relative
-    stats: dict[str, np.ndarray] | None = None
-    agreement: Agreement | None = None
 
 
 def check_can_sample(problem: Problem, where: str) -> None:
@@ -468,7 +446,7 @@ def sampling_advice(fits: list[Fit], options: Any) -> str | None:
     """Return what to do about the worst of several runs of a sampler, or None if all went well."""
     outcomes = [fit.outcome for fit in fits]
     if Outcome.INTERRUPTED in outcomes:
-        kept = next(fit for fit in fits if fit.outcome is Outcome.INTERRUPTED).posterior
+        kept = next(fit for fit in fits if fit.outcome is Outcome.INTERRUPTED).state
         return (
             f"was interrupted and kept {kept.n_chains} chain(s) of {kept.n_draws} draws "
             f"(asked: {options.n_chains} of {options.n_draws}). All results are those of the draws that were kept."

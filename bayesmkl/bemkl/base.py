@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from bayesmkl._estimator import BaseMKL, Holding, announce, step_progress
+from bayesmkl._estimator import BaseMKL, Holding, step_progress
 from bayesmkl._estimator.program import NumPyroProgram, numpyro_model
 from bayesmkl._estimator.shared_docs import ESTIMATOR
 from bayesmkl._numerics.convergence import Outcome
@@ -43,7 +43,6 @@ from bayesmkl.bemkl.ascent import (
     TOO_MUCH,
     Fit,
     LoopOptions,
-    LoopResult,
     OnSweep,
     check_can_sample,
     maximize_elbo,
@@ -52,7 +51,7 @@ from bayesmkl.bemkl.ascent import (
     run_nuts,
     sampling_advice,
 )
-from bayesmkl.bemkl.draws import KernelShares, PosteriorDraws, kernel_shares, shares_of_draws
+from bayesmkl.bemkl.draws import PosteriorDraws, kernel_shares, shares_of_draws
 from bayesmkl.bemkl.many_kernels import LEAST, MANY, many_kernels
 from bayesmkl.bemkl.missing import fit_with_missing_views
 from bayesmkl.bemkl.model import Priors, Problem, State, takes
@@ -270,13 +269,8 @@ class BaseBEMKL(_Parameters):
             step=own.step,
             backend=backend,
         )
-        holding = Holding(
-            storage.kind,
-            backend,
-            storage.rank,
-            may_compress=is_closed_form and backend == "numpy",
-            announce=partial(announce, True) if self.verbose > 1 else None,
-        )
+        may_compress = is_closed_form and backend == "numpy"
+        holding = Holding(storage.kind, backend, storage.rank, may_compress=may_compress)
         priors = self._priors()
         asked = {
             "missing views": '`missing_views="integrate"`' if integrates else "",
@@ -367,9 +361,7 @@ class BaseBEMKL(_Parameters):
             )
             if error > TOO_MUCH:
                 warn_user(TOO_MUCH_ROUNDING.format(type(self).__name__), KernelQualityWarning)
-            return [
-                Fit(one.state, one.outcome, one.n_iter, one.elbo_history, one.last_change) for one in found
-            ]
+            return found
         fits: list[Fit] = []
         for problem, label in zip(task.problems, task.labels, strict=True):
             fits.append(self._sample(problem, settings.inference, rng, label))
@@ -392,7 +384,7 @@ class BaseBEMKL(_Parameters):
         settings: Settings,
         rng: np.random.Generator | None = None,
         on_sweep: OnSweep | None = None,
-    ) -> list[LoopResult]:
+    ) -> list[Fit]:
         """Run the loop from `n_init` starts for every problem, one after the other, and keep the highest bounds.
 
         With missing views kernels are centered first: there the loop itself asks for the start.
@@ -404,7 +396,7 @@ class BaseBEMKL(_Parameters):
             for problem, first in zip(task.problems, task.inits, strict=True)
             for init in (first, *["random"] * (n_init - 1))
         ]
-        results: list[LoopResult] = []
+        results: list[Fit] = []
         if settings.integrates:
             results = [fit_with_missing_views(algorithm, *run, options, on_sweep)[0] for run in runs]
         else:
@@ -433,6 +425,11 @@ class BaseBEMKL(_Parameters):
             raise ValueError(
                 f'`init` must be "mean", "random" or the `posterior_` of such a model, of the same kind of targets; '
                 f"got {shown(init)}."
+            )
+        if init.distances is not None and len(init.distances) != problem.outcome.cut_slopes.shape[1]:
+            n_levels = len(problem.outcome.cut_slopes) + 1
+            raise ValueError(
+                f"`init` must be a posterior of {n_levels} grades; got one of {len(init.distances) + 2}."
             )
         n_outputs, expected = problem.y.shape[:-1], (*problem.y.shape[:-1], n_kernels, n_samples)
         if init.intermediate.mean.shape != expected:
@@ -472,13 +469,13 @@ class BaseBEMKL(_Parameters):
         found: dict[str, Any] = {
             "n_iter_": np.array([fit.n_iter for fit in fits]),
             "outcome_": tuple(fit.outcome for fit in fits),
-            "posterior_": tuple(fit.posterior for fit in fits),
+            "posterior_": tuple(fit.state for fit in fits),
         }
         if fits[0].stats is not None:
             found["sample_stats_"] = tuple(fit.stats for fit in fits)
         if fits[0].elbo_history is not None:
             found["elbo_history_"] = histories = tuple(fit.elbo_history for fit in fits)
-            values["elbo_"] = float(sum(history[-1] for history in histories if history is not None))
+            values["elbo_"] = float(sum(history[-1] for history in histories))
         for name in self._OF_SOME_FITS:
             self.__dict__.pop(name, None)
         values |= found if task.several else {name: value[0] for name, value in found.items()}
@@ -489,7 +486,7 @@ class BaseBEMKL(_Parameters):
     def _summary(self, task: FitTask, fits: list[Fit]) -> dict[str, Any]:
         """Return posterior moments, of several models each with a leading axis for them, by attribute."""
         single = task.several or 1 in (task.targets.ndim, task.problems[0].y.ndim)
-        moments = [self._moments(fit.posterior, task.stack, single) for fit in fits]
+        moments = [self._moments(fit.state, task.stack, single) for fit in fits]
         each = {name: [own[name] for own in moments] for name in moments[0]}
         return {
             **{name: np.array(values) if task.several else values[0] for name, values in each.items()},
@@ -500,7 +497,6 @@ class BaseBEMKL(_Parameters):
 
     def _moments(self, posterior: State | PosteriorDraws, stack: Stack, single: bool) -> dict[str, Any]:
         """Return posterior moments of one model, of a `single` output or several, by the names of the attributes."""
-        shares: KernelShares
         if isinstance(posterior, PosteriorDraws):
             flat = posterior.flat()
             shares = shares_of_draws(stack, flat)
@@ -517,18 +513,31 @@ class BaseBEMKL(_Parameters):
             "kernel_weights_": mean,
             "kernel_weights_std_": np.sqrt(cov.diagonal()),
             "kernel_weights_cov_": cov,
-            "kernel_shares_": shares.mean,
-            "kernel_shares_std_": shares.std,
+            "kernel_shares_": shares[0],
+            "kernel_shares_std_": shares[1],
             "intercept_": intercept,
             "dual_coef_": dual,
         }
 
     def _warn(self, settings: Settings, fits: list[Fit]) -> None:
-        """Issue at most one ConvergenceWarning."""
-        if isinstance(settings.inference, VB):
-            change = max(fit.last_change for fit in fits)
-            self._report([fit.outcome for fit in fits], settings.loop, change)
-        elif (message := sampling_advice(fits, settings.inference)) is not None:
+        """Issue at most one ConvergenceWarning, for the worst outcome, with the remedy."""
+        outcomes, loop = [fit.outcome for fit in fits], settings.loop
+        failed = [one for one in outcomes if one in (Outcome.NOT_FINITE, Outcome.NOT_IMPROVING)]
+        message = None
+        if not isinstance(settings.inference, VB):
+            message = sampling_advice(fits, settings.inference)
+        elif failed:
+            message = (
+                f"{failed[0].value}; the last good posterior is kept. Kernels of very different scales or near "
+                "singular ones cause this: normalize them, or use a prior with a larger rate."
+            )
+        elif Outcome.MAX_ITER in outcomes and loop.tol > 0.0:
+            message = (
+                f"stopped after max_iter={loop.max_iter} sweeps with a relative change of the ELBO of "
+                f"{max(fit.last_change for fit in fits):.1e}, above tol={loop.tol:g}. Increase `max_iter`, or `tol` "
+                "if this is accurate enough."
+            )
+        if message is not None:
             warn_user(f"{type(self).__name__} {message}", ConvergenceWarning)
 
 
@@ -647,16 +656,12 @@ OUTCOMES = BEMKL | entries(
     """
 )
 
-MULTITASK = BEMKL | entries(
+MULTITASK = OUTCOMES | entries(
     r"""
-    inference : "vb" or VB, default="vb"
-        The closed-form updates, the only inference that there is; ``VB(accelerate=False)`` for plain iterations.
     init : {"mean", "random"} or posterior, default="mean"
         Start of the updates; a posterior is a `posterior_` of the same kernels, tasks and samples.
     storage : {"auto", "dense"} or Storage, default="auto"
         ``Storage(backend=...)`` says where the updates run; the kernels of all tasks are one dense array.
-    random_state : int, default=None
-        Seed of the random starts and of the Monte Carlo estimate behind `kernel_shares_`. None is a fixed seed.
 
     tasks_ : ndarray of shape (n_tasks,)
         Names of the tasks: columns of a data frame, sorted values of `tasks`, or numbers.
@@ -717,7 +722,5 @@ MULTITASK = BEMKL | entries(
         values; and for an `X` that `predict` refuses.
     TypeError:score
         If `X` or `y` is a sparse matrix, or holds what cannot be read.
-    ConvergenceWarning
-        If `tol` was not reached.
     """
 )

@@ -3,19 +3,15 @@
 Three ways lead from several classes, or several labels, to models that `ascent` can fit (`multiclass`): a model of
 one output, with kernel weights of its own, for every row of the targets; one model of all rows, which share the
 weights; and classes whose scores compete, by the multinomial probit likelihood.
-
-`ScoresApart` and `CompetingScores` have the scores of new samples, and what follows from them: moments, log odds of
-each class against the rest, and log probabilities of the classes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar
 
 import numpy as np
-from scipy.special import log_expit, logsumexp
+from scipy.special import log_expit
 from sklearn.base import ClassifierMixin
 
 from bayesmkl._estimator import ClassTargets, class_targets, most_probable
@@ -25,104 +21,19 @@ from bayesmkl._utils.typing import Label, Samples, Targets
 from bayesmkl._utils.validation import check_choice, scale_or_auto
 from bayesmkl.bemkl.ascent import Fit, maximize_elbo
 from bayesmkl.bemkl.base import BEMKL, BaseBEMKL, FitTask, Settings
-from bayesmkl.bemkl.draws import PosteriorDraws
 from bayesmkl.bemkl.model import (
     Problem,
-    State,
     labeled_part,
     positive_probability,
     start_from_labeled,
 )
-from bayesmkl.bemkl.outputs import view_moments
-from bayesmkl.bemkl.reading import (
-    ClassScores,
-    ScoreDraws,
-    ScoreMoments,
-    binary_log_odds,
-    log_class_probabilities,
-    log_probabilities,
-    predict_class_scores,
-    predict_score,
-    predict_scores,
-    score_of_draws,
-)
-from bayesmkl.bemkl.selection import USUAL, FoldChoice, choose_by_folds
+from bayesmkl.bemkl.reading import ClassScores, ScoresApart, class_scores
+from bayesmkl.bemkl.selection import USUAL, choose_by_folds
 from bayesmkl.kernels.stacks.base import Stack
 from bayesmkl.outcomes import Classes, Labels
 from bayesmkl.outcomes.labels import find_temperature, tempered
 
-Score = ScoreMoments | ScoreDraws
-
-
-class ScoresApart:
-    """A binary model for every class or label, of two classes one; kernel weights are its own, or those of all."""
-
-    def scores(
-        self, stack: Stack, posteriors: Sequence[State | PosteriorDraws], settings: Settings
-    ) -> list[Score]:
-        """Return a score for every output of every posterior, of factors or of draws."""
-        rule, variance = settings.predictive, settings.intermediate_scale**2
-        found: list[Score] = []
-        for one in posteriors:
-            if isinstance(one, PosteriorDraws):
-                found += [score_of_draws(stack, own, 1.0 / variance) for own in one.outputs()]
-            elif one.dual.mean.ndim == 1:
-                found.append(predict_score(stack, one.dual, one.readout, variance, rule))
-            else:
-                found += predict_scores(stack, one.dual, one.readout, variance, rule, view_moments(one))
-        return found
-
-    def moments(self, scores: list[Score]) -> tuple[np.ndarray, np.ndarray]:
-        """Return predictive mean and standard deviation of the scores."""
-        variance = [s.total_variance if isinstance(s, ScoreDraws) else 1.0 + s.variance for s in scores]
-        return np.stack([s.mean for s in scores], axis=1), np.sqrt(np.stack(variance, axis=1))
-
-    def log_odds(self, scores: list[Score], margin: float) -> np.ndarray:
-        """Return the log odds of each binary model."""
-        return np.stack([binary_log_odds(score, margin) for score in scores], axis=1)
-
-    def log_class_probabilities(self, scores: list[Score], margin: float) -> np.ndarray:
-        """Return the probabilities of one binary model, or of one for each class, normalized to sum to one."""
-        if len(scores) == 1:
-            return log_probabilities(scores[0], margin)
-        log_p = np.stack([log_probabilities(score, margin)[:, 1] for score in scores], axis=1)
-        return log_p - logsumexp(log_p, axis=1, keepdims=True)
-
-
-class CompetingScores:
-    """Classes of which the one with the largest score is true: probabilities sum to one by themselves."""
-
-    def scores(self, stack: Stack, posteriors: Sequence[Any], settings: Settings) -> ClassScores:
-        """Return the joint distribution of the scores of all classes."""
-        (one,) = posteriors
-        rule, variance = settings.predictive, settings.intermediate_scale**2
-        return predict_class_scores(stack, one.dual, one.readout, variance, rule, view_moments(one))
-
-    def moments(self, scores: ClassScores) -> tuple[np.ndarray, np.ndarray]:
-        """Return predictive mean and standard deviation of the scores."""
-        common = scores.common.diagonal(axis1=1, axis2=2)
-        return scores.mean.T, np.sqrt(1.0 + scores.variance.T + common)
-
-    def log_odds(self, scores: ClassScores, margin: float) -> np.ndarray:
-        """Return the log odds of each class against all others together, finite however small these are."""
-        log_p = log_class_probabilities(scores, margin)
-        n_classes = log_p.shape[1]
-        others = np.stack([np.delete(log_p, c, axis=1) for c in range(n_classes)], axis=1)
-        return log_p - logsumexp(others, axis=2)
-
-    def log_class_probabilities(self, scores: ClassScores, margin: float) -> np.ndarray:
-        """Return the log probability that each class has the largest score."""
-        return log_class_probabilities(scores, margin)
-
-
-ClassModel: TypeAlias = ScoresApart | CompetingScores
 MULTICLASS = ("shared", "one-versus-all", "multinomial")
-
-
-def class_model_of(posterior: Any) -> ClassModel:
-    """Return the class model of a posterior, or of a tuple of them."""
-    competes = isinstance(posterior, State) and posterior.competes
-    return CompetingScores() if competes else ScoresApart()
 
 
 @fill_docs(BEMKL)
@@ -330,24 +241,25 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         self.classes_, self.is_multilabel_ = labels.classes, labels.is_multilabel
         targets, of_several = labels.targets, len(labels.targets) > 1 and not labels.is_multilabel
         truth = np.argmax(targets, axis=0) if of_several else (targets[0] > 0.0).astype(int)
-        chosen = FoldChoice()
+        held_out = None
         if isinstance(self.intermediate_scale, str):
+            scale = USUAL
             if not labels.is_multilabel and (targets != 0.0).all():
 
-                def probabilities(states: list[State], rows: Stack, own: Settings) -> np.ndarray:
-                    model = class_model_of(states[0])
-                    scores: Any = model.scores(rows, states, own)
-                    log_p = model.log_class_probabilities(scores, own.margin)
+                def probabilities(states: Any, rows: Stack, own: Settings) -> np.ndarray:
+                    states = tuple(states) if len(states) > 1 else states[0]
+                    scores = class_scores(rows, states, own.intermediate_scale**2, own.predictive)
+                    log_p = scores.log_class_probabilities(own.margin)
                     return np.exp(tempered(log_p, own.temperature or 1.0))
 
-                chosen = choose_by_folds(self, settings, stack, targets, truth, probabilities)
-            settings = settings._replace(intermediate_scale=chosen.intermediate_scale)
+                scale, held_out = choose_by_folds(self, settings, stack, targets, truth, probabilities)
+            settings = settings._replace(intermediate_scale=scale)
         self.intermediate_scale_ = settings.intermediate_scale
         self.temperature_ = 1.0 if settings.temperature is None else settings.temperature
         competes = len(targets) > 1 and self.multiclass == "multinomial"
         learns = isinstance(settings.inference, VB) and not competes
-        if settings.temperature is None and learns and chosen.held_out is not None:
-            self.temperature_ = find_temperature(chosen.held_out, truth, sharpen=of_several)
+        if settings.temperature is None and learns and held_out is not None:
+            self.temperature_ = find_temperature(held_out, truth, sharpen=of_several)
         problems = self._problems_of(stack, gram, targets, settings)
         several = len(problems) > 1
         names = [f"class {label}" for label in self.classes_] if several else ["classes"]
@@ -397,7 +309,7 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         if self.unlabeled_label is not None:
             positive = task.targets > 0.0
             if (task.targets == 0.0).any():
-                positive = positive_probability(task.problems[0], fits[0].posterior) > 0.5
+                positive = positive_probability(task.problems[0], fits[0].state) > 0.5
             values["transduction_"] = self.classes_[positive.astype(int)]
         return values
 
@@ -406,14 +318,11 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         margin = scale_or_auto("margin", self.margin, zero=True)
         scale = scale_or_auto("intermediate_scale", self.intermediate_scale)
         usual_margin = 0.0 if self.unlabeled_label is None else 1.0
-        return (
-            super()
-            ._settings()
-            ._replace(
-                margin=usual_margin if margin is None else margin,
-                intermediate_scale=getattr(self, "intermediate_scale_", USUAL) if scale is None else scale,
-                temperature=scale_or_auto("temperature", self.temperature),
-            )
+        settings = super()._settings()
+        return settings._replace(
+            margin=usual_margin if margin is None else margin,
+            intermediate_scale=getattr(self, "intermediate_scale_", USUAL) if scale is None else scale,
+            temperature=scale_or_auto("temperature", self.temperature),
         )
 
     def _start(
@@ -426,12 +335,11 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         start = super()._start(algorithm, labeled, settings, rng, init)
         return start_from_labeled(problem, maximize_elbo(algorithm, labeled, start, settings.loop).state)
 
-    def _scores(self, X: Samples) -> tuple[ClassModel, Any]:
-        """Return the class model, and its scores of the rows of `X`."""
-        stack, model = self._row_stack(X), class_model_of(self.posterior_)
-        posteriors = self.posterior_ if type(self.posterior_) is tuple else (self.posterior_,)
-        settings = self._settings()
-        return model, model.scores(stack, posteriors, settings)
+    def _scores(self, X: Samples) -> tuple[ScoresApart | ClassScores]:
+        """Return the scores of the rows of `X`."""
+        stack, settings = self._row_stack(X), self._settings()
+        variance = settings.intermediate_scale**2
+        return (class_scores(stack, self.posterior_, variance, settings.predictive),)
 
     def predict_latent(self, X: Samples, return_std: bool = False) -> Any:
         """Predict the latent score `f` of new samples.
@@ -458,8 +366,8 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         mean, std = self._latent(*self._scores(X))
         return (mean, std) if return_std else mean
 
-    def _latent(self, model: ClassModel, scores: Any) -> tuple[np.ndarray, ...]:
-        return tuple(_squeeze(moment) for moment in model.moments(scores))
+    def _latent(self, scores: Any) -> tuple[np.ndarray, ...]:
+        return tuple(_squeeze(moment) for moment in scores.moments())
 
     def decision_function(self, X: Samples) -> np.ndarray:
         """Return log odds of each class against the rest, or of each label, over `temperature_`.
@@ -550,20 +458,20 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
 
     # -------------------------------------------------------------- what scores say; from `_scores` of the same rows
 
-    def _odds(self, model: ClassModel, scores: Any) -> np.ndarray:
-        return _squeeze(model.log_odds(scores, self._settings().margin) / self.temperature_)
+    def _odds(self, scores: Any) -> np.ndarray:
+        return _squeeze(scores.log_odds(self._settings().margin) / self.temperature_)
 
-    def _log_probabilities(self, model: ClassModel, scores: Any) -> np.ndarray:
+    def _log_probabilities(self, scores: Any) -> np.ndarray:
         margin = self._settings().margin
         if self.is_multilabel_:
-            return log_expit(model.log_odds(scores, margin) / self.temperature_)
-        return tempered(model.log_class_probabilities(scores, margin), self.temperature_)
+            return log_expit(scores.log_odds(margin) / self.temperature_)
+        return tempered(scores.log_class_probabilities(margin), self.temperature_)
 
-    def _probabilities(self, model: ClassModel, scores: Any) -> np.ndarray:
-        return np.exp(self._log_probabilities(model, scores))
+    def _probabilities(self, scores: Any) -> np.ndarray:
+        return np.exp(self._log_probabilities(scores))
 
-    def _labels(self, model: ClassModel, scores: Any) -> np.ndarray:
-        odds = self._odds(model, scores)
+    def _labels(self, scores: Any) -> np.ndarray:
+        odds = self._odds(scores)
         if self.is_multilabel_:
             return (odds > 0.0).astype(int)
         return self.classes_[most_probable(odds)]

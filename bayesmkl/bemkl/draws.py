@@ -162,8 +162,7 @@ def variational_draws(state: Any, n_draws: int, rng: np.random.Generator) -> Pos
         intercept, weights, dual = readout[:, 0], readout[:, 1:], state.dual.draw(n_draws, rng)
     else:
         intercept, weights = np.split(readout, [len(state.dual.mean)], axis=1)
-        duals = [Gaussian(*fields) for fields in zip(*state.dual, strict=True)]
-        dual = np.stack([own.draw(n_draws, rng) for own in duals], axis=1)
+        dual = np.stack([own.draw(n_draws, rng) for own in state.dual.each], axis=1)
     draws = PosteriorDraws(
         weights[None],
         intercept[None],
@@ -184,13 +183,6 @@ def variational_draws(state: Any, n_draws: int, rng: np.random.Generator) -> Pos
 
 
 N_DRAWS = 200
-
-
-class KernelShares(NamedTuple):
-    """Posterior mean and standard deviation of the shares, each of shape (n_kernels,); means sum to one."""
-
-    mean: np.ndarray
-    std: np.ndarray
 
 
 def share_draws(stack: Stack, dual: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -240,8 +232,10 @@ def _shares(spreads: list[Spread], weights: np.ndarray) -> np.ndarray:
     return np.divide(spread, total, out=uniform, where=total > 0.0)
 
 
-def kernel_shares(stack: Stack, dual: Gaussian, readout: Gaussian, rng: np.random.Generator) -> KernelShares:
-    """Return the posterior mean and standard deviation of the shares, by Monte Carlo over q(a) q(e).
+def kernel_shares(
+    stack: Stack, dual: Gaussian, readout: Gaussian, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return posterior means and standard deviations of the shares, by Monte Carlo over q(a) q(e); means sum to one.
 
     Parameters
     ----------
@@ -251,9 +245,9 @@ def kernel_shares(stack: Stack, dual: Gaussian, readout: Gaussian, rng: np.rando
         q(a), with a leading axis if there are several outputs, and q(b, e), all intercepts first.
     rng : numpy.random.Generator
     """
-    outputs = [dual] if dual.mean.ndim == 1 else [Gaussian(*fields) for fields in zip(*dual, strict=True)]
-    draws = np.stack([output.draw(N_DRAWS, rng) for output in outputs])
-    return _moments(share_draws(stack, draws, readout.draw(N_DRAWS, rng)[:, len(outputs) :]))
+    draws = np.stack([output.draw(N_DRAWS, rng) for output in dual.each])
+    shares = share_draws(stack, draws, readout.draw(N_DRAWS, rng)[:, len(draws) :])
+    return shares.mean(axis=0), shares.std(axis=0, ddof=1)
 
 
 def share_of_each(stack: Stack, draws: PosteriorDraws) -> np.ndarray:
@@ -263,13 +257,10 @@ def share_of_each(stack: Stack, draws: PosteriorDraws) -> np.ndarray:
     return share_draws(stack, dual, draws.kernel_weights)
 
 
-def shares_of_draws(stack: Stack, draws: PosteriorDraws) -> KernelShares:
-    """Return the posterior mean and standard deviation of the shares over draws with one leading axis."""
-    return _moments(share_of_each(stack, draws))
-
-
-def _moments(shares: np.ndarray) -> KernelShares:
-    return KernelShares(shares.mean(axis=0), shares.std(axis=0, ddof=1))
+def shares_of_draws(stack: Stack, draws: PosteriorDraws) -> tuple[np.ndarray, np.ndarray]:
+    """Return posterior means and standard deviations of the shares over draws with one leading axis."""
+    shares = share_of_each(stack, draws)
+    return shares.mean(axis=0), shares.std(axis=0, ddof=1)
 
 
 # ----------------------------------------------------------------------------------- densities of the collapsed model
@@ -394,11 +385,8 @@ def log_gamma(law: Gamma, values: np.ndarray) -> np.ndarray:
 def log_variational(state: Any, draws: PosteriorDraws) -> np.ndarray:
     """Return the log density of (a, b, e), and of (υ, ε) in regression, under a variational posterior."""
     total = log_readout(state.readout, np.column_stack([draws.intercept, draws.kernel_weights]))
-    if state.dual.mean.ndim == 1:
-        total = total + _log_normal(state.dual, draws.dual)
-    else:
-        for fields, own in zip(zip(*state.dual, strict=True), draws.outputs(), strict=True):
-            total = total + _log_normal(Gaussian(*fields), own.dual)
+    for law, own in zip(state.dual.each, draws.outputs(), strict=True):
+        total = total + _log_normal(law, own.dual)
     if draws.noise_precision is not None:
         total = total + _summed(log_gamma(state.intermediate_precision, draws.intermediate_precision))
         total = total + _summed(log_gamma(state.noise_precision, draws.noise_precision))

@@ -68,8 +68,7 @@ def many_kernels(algorithm: Any) -> Any:
         return sweep(problem, carry(problem, state))
 
     coordinates = algorithm.COORDINATES._replace(readout_cov=WeightCovarianceCoordinate)
-    names = ("STATE", "elbo", "scales")
-    same = {name: getattr(algorithm, name) for name in names}
+    same = {"elbo": algorithm.elbo, "scales": algorithm.scales}
     return SimpleNamespace(sweep=sweep, init=init, carry=carry, step=step, COORDINATES=coordinates, **same)
 
 

@@ -34,7 +34,7 @@ from typing import Any
 import numpy as np
 
 from bayesmkl._numerics.convergence import Outcome
-from bayesmkl.bemkl.ascent import Algorithm, LoopOptions, LoopResult, maximize_elbo
+from bayesmkl.bemkl.ascent import Fit, LoopOptions, maximize_elbo
 from bayesmkl.bemkl.model import Problem, State
 from bayesmkl.bemkl.moments import probe
 from bayesmkl.bemkl.outputs import (
@@ -58,12 +58,12 @@ LEAST_VARIANCE = 1e-8  # at the start, of a view whose outputs are all equal
 
 
 def fit_with_missing_views(
-    algorithm: Algorithm,
+    algorithm: Any,
     problem: Problem,
     begin: Callable[[Any], Any],
     options: LoopOptions,
     on_sweep: Callable[[int, float], None] | None = None,
-) -> tuple[LoopResult, Any]:
+) -> tuple[Fit, Any]:
     """Alternate between raising the bound and learning the moments of the views.
 
     Parameters
@@ -78,7 +78,7 @@ def fit_with_missing_views(
 
     Returns
     -------
-    result : LoopResult
+    result : Fit
         `n_iter` counts the sweeps of all rounds, `elbo_history` has those of the last one.
     problem : NamedTuple
         On centered kernels, and with the moments; ``result.state.intermediate.absent`` holds them as well.
@@ -113,7 +113,7 @@ def fit_with_missing_views(
     return _with_moments(result._replace(n_iter=done, outcome=outcome), problem, moments)
 
 
-def _with_moments(result: LoopResult, problem: Any, moments: ViewMoments) -> tuple[LoopResult, Any]:
+def _with_moments(result: Fit, problem: Any, moments: ViewMoments) -> tuple[Fit, Any]:
     """Replace the moments in the results of the last round by the latest ones, for predictions."""
     absent = problem.absent._replace(moments=moments)
     if result.state is not None:

@@ -112,7 +112,7 @@ class State(NamedTuple):
     intermediate: Any  # q(G)
     intercept_precision: Gamma  # q(γ)
     kernel_precision: Any  # q(ω), (n_kernels,); of a task None, they have it in common
-    readout: Any  # q(b, e), all intercepts first
+    readout: Any  # q(b, e), all intercepts first; None before it is found
     latent: TruncatedMoments | None = None  # q(f), shaped as y; None where targets are observed
     intermediate_precision: Gamma | None = None  # q(υ), None where it is known
     noise_precision: Gamma | None = None  # q(ε), None where it is one
@@ -138,7 +138,6 @@ class Carry(NamedTuple):
     latent: Any  # E[f]
 
 
-STATE = State
 COORDINATES = Carry(
     LogCoordinate,
     LogCoordinate,
@@ -259,16 +258,6 @@ def takes(problem: Problem, state: Any) -> bool:
 # ------------------------------------------------------------------------------------------------ updates, §4.1
 
 
-class OutputFactors(NamedTuple):
-    """Factors that are updated before the kernel weights, of every output."""
-
-    sample_precision: Gamma
-    dual: Any
-    projection: Any  # K_m E[a], (n_kernels, n_samples)
-    intermediate: Any
-    intercept_precision: Gamma
-
-
 def sweep(
     problem: Problem,
     start: Carry,
@@ -281,20 +270,20 @@ def sweep(
     """
     priors = problem.priors
     of, scores, (_, epsilon) = _updates_of(problem.y), _scores(problem, start), precisions(problem, start)
-    own = update_outputs(problem, start, solve_intermediate)  # q(λ), q(a), q(G), q(γ)
+    own, projection = update_outputs(problem, start, solve_intermediate)  # q(λ), q(a), q(G), q(γ)
     kernel_precision = update_precision(priors.kernel, _square(start)[-problem.stack.n_kernels :])  # q(ω)
     design, target, common = of.readout_equation(own.intermediate, scores, epsilon)
     prior = readout_precision(own.intercept_precision, kernel_precision)
     readout = solve_readout(design, target, prior, common)  # q(b, e), (4)
-    state, error, misfit = update_scores(problem, start, own, readout, design)  # q(f), q(υ), q(ε)
-    state = state._replace(kernel_precision=kernel_precision)
+    own = own._replace(kernel_precision=kernel_precision)
+    state, error, misfit = update_scores(problem, start, own, projection, readout, design)  # q(f), q(υ), q(ε)
     return state, elbo(problem, state, error, misfit)
 
 
 def update_outputs(
     problem: Problem, start: Carry, solve_intermediate: IntermediateUpdate | None = None
-) -> OutputFactors:
-    """Update q(λ), q(a), q(G) and q(γ)."""
+) -> tuple[State, Any]:
+    """Update q(λ), q(a), q(G) and q(γ); return a state of them alone, and ``K_m E[a]``."""
     of, priors, (upsilon, epsilon) = _updates_of(problem.y), problem.priors, precisions(problem, start)
     sample_precision = update_precision(priors.sample, start.dual_square)  # q(λ)
     dual = of.update_dual(problem.gram, start.pull, sample_precision.mean, upsilon)  # q(a), (3)
@@ -312,33 +301,35 @@ def update_outputs(
     intercepts = _square(start)[: -problem.stack.n_kernels]
     intercepts = intercepts[0] if problem.y.ndim == 1 else intercepts
     intercept_precision = update_precision(priors.intercept, intercepts)  # q(γ)
-    return OutputFactors(sample_precision, dual, projection, intermediate, intercept_precision)
+    return State(sample_precision, dual, intermediate, intercept_precision, None, None), projection
 
 
 def update_scores(
-    problem: Problem, start: Carry, own: OutputFactors, readout: Any, design: Array | None = None
+    problem: Problem,
+    start: Carry,
+    own: State,
+    projection: Array,
+    readout: Any,
+    design: Array | None = None,
 ) -> tuple[State, Any, Any]:
-    """Update q(f), q(υ) and q(ε) given q(b, e); return the state without q(ω), and its `errors`."""
-    outcome, priors, (_, epsilon) = problem.outcome, problem.priors, precisions(problem, start)
+    """Update q(f), q(υ) and q(ε) given q(b, e); return the state with them, and its `errors`."""
+    outcome, (_, epsilon) = problem.outcome, precisions(problem, start)
     loc = _updates_of(problem.y).latent_mean(own.intermediate, readout)
     latent, distances = outcome.update(problem.y, loc, epsilon, start.distances)  # q(f)
-    state = State(
-        own.sample_precision,
-        own.dual,
-        own.intermediate,
-        own.intercept_precision,
-        None,
-        readout,
-        latent,
-        distances=distances,
-    )
-    error, misfit = errors(problem, state, own.projection, design)
-    if outcome.has_noise:
+    state = own._replace(readout=readout, latent=latent, distances=distances)
+    return update_noises(problem, state, projection, design)
+
+
+def update_noises(
+    problem: Problem, state: State, projection: Array, design: Array | None = None
+) -> tuple[State, Any, Any]:
+    """Update q(υ) and q(ε) where they are not known; return the state with them, and its `errors`."""
+    error, misfit = errors(problem, state, projection, design)
+    if problem.outcome.has_noise:
+        priors, outputs = problem.priors, state.intermediate
         state = state._replace(
-            intermediate_precision=update_noise_precision(
-                priors.intermediate, error, own.intermediate.n_projected
-            ),  # q(υ)
-            noise_precision=update_noise_precision(priors.noise, misfit, own.intermediate.n_samples),  # q(ε)
+            intermediate_precision=update_noise_precision(priors.intermediate, error, outputs.n_projected),
+            noise_precision=update_noise_precision(priors.noise, misfit, outputs.n_samples),
         )
     return state, error, misfit
 

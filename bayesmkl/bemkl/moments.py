@@ -116,6 +116,11 @@ class Gaussian(NamedTuple):
         return self.mean**2 + self.variance
 
     @property
+    def each(self) -> list[Gaussian]:
+        """The distributions along a leading axis, or the one."""
+        return [self] if self.mean.ndim == 1 else [Gaussian(*own) for own in zip(*self, strict=True)]
+
+    @property
     def log_folds(self) -> float:
         """Log of what the prior's density is, relative to that over all of space: nothing is cut off here."""
         return 0.0

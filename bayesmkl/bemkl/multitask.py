@@ -142,7 +142,6 @@ class TaskCovariances(Coordinate):
         return namespace(vector).concatenate([CovarianceCoordinate.measure(part, cov) for part, cov in pairs])
 
 
-STATE = MultitaskState
 COORDINATES = MultitaskCarry(
     LogCoordinate,
     LogCoordinate,
@@ -245,7 +244,8 @@ def _number(values: Array) -> Any:
 def sweep(problem: MultitaskProblem, start: MultitaskCarry) -> tuple[MultitaskState, Any]:
     """Update every factor once, the kernel weights of all tasks together, and return the state with its ELBO."""
     tasks, starts, n_kernels = problem.tasks, _starts(problem, start), start.common_square.shape[0]
-    owns = [model.update_outputs(*pair) for pair in zip(tasks, starts, strict=True)]
+    found = [model.update_outputs(*pair) for pair in zip(tasks, starts, strict=True)]
+    owns, projections = zip(*found, strict=True)
     kernel_precision = update_precision(tasks[0].priors.kernel, start.common_square)  # q(ω)
     task_precision = problem.task_prior  # q(τ) where it is not known
     if isinstance(task_precision, Gamma):
@@ -257,10 +257,10 @@ def sweep(problem: MultitaskProblem, start: MultitaskCarry) -> tuple[MultitaskSt
     readout = update_task_readouts(  # q(e, b_1, e_1, .., b_T, e_T)
         _evidence(owns, scores), kernel_precision.mean, task_precision.mean
     )
-    parts = zip(tasks, starts, owns, readout.marginals, strict=True)
-    found = [model.update_scores(*part) for part in parts]  # q(f_t), or q(υ_t) and q(ε_t)
-    state = MultitaskState(tuple(one for one, *_ in found), kernel_precision, task_precision, readout)
-    return state, elbo(problem, state, [tuple(own) for _, *own in found])
+    parts = zip(tasks, starts, owns, projections, readout.marginals, strict=True)
+    scored = [model.update_scores(*part) for part in parts]  # q(f_t), or q(υ_t) and q(ε_t)
+    state = MultitaskState(tuple(one for one, *_ in scored), kernel_precision, task_precision, readout)
+    return state, elbo(problem, state, [tuple(own) for _, *own in scored])
 
 
 def _evidence(tasks: Sequence[Any], scores: list[tuple[Any, Any]]) -> TaskEvidence:
@@ -342,11 +342,6 @@ class TaskReadouts(NamedTuple):
         return self.given.cov + self.slope @ self.common.cov @ self.slope.mT
 
     @property
-    def variance(self) -> Any:
-        """Marginal variances, shaped as the mean."""
-        return namespace(self.mean).diagonal(self.cov, axis1=1, axis2=2)
-
-    @property
     def distance(self) -> Any:
         """``sum_t E ||e_t - e||²``."""
         xp, n_kernels = namespace(self.mean), self.common.mean.shape[0]
@@ -363,8 +358,7 @@ class TaskReadouts(NamedTuple):
     @property
     def marginals(self) -> list[Gaussian]:
         """q(b_t, e_t) of every task, intercept first."""
-        fields = zip(*Gaussian.from_moments(self.mean, self.cov), strict=True)
-        return [Gaussian(*factor) for factor in fields]
+        return Gaussian.from_moments(self.mean, self.cov).each
 
 
 class TaskEvidence(NamedTuple):
@@ -440,30 +434,11 @@ def update_task_readouts(
     return TaskReadouts(common, given, xp.concatenate([row @ shrink, shrink], axis=1))
 
 
-class CommonWeights(NamedTuple):
-    """The common kernel weights, those of the tasks, and the influence of each task on the former."""
-
-    mean: np.ndarray  # E[e], (n_kernels,)
-    cov: np.ndarray  # (n_kernels, n_kernels)
-    task_mean: np.ndarray  # E[e_t], (n_tasks, n_kernels)
-    task_std: np.ndarray  # likewise
-    influence: np.ndarray  # (n_tasks,), non-negative; one minus their sum is the influence of the prior
-    spread: float  # E[τ]^-1/2, the typical distance of one weight of a task from the common one
-
-    @property
-    def std(self) -> np.ndarray:
-        """Posterior standard deviations of the common weights, shape (n_kernels,)."""
-        return np.sqrt(self.cov.diagonal())
-
-
-def common_weights(problem: MultitaskProblem, state: MultitaskState) -> CommonWeights:
-    """Report the common kernel weights, those of the tasks, and how far these determine them."""
-    readout, precision = state.readout, float(state.task_precision.mean)
-    information = evidence_of(problem, state).information(precision)
+def influence_of_tasks(problem: MultitaskProblem, state: MultitaskState) -> np.ndarray:
+    """Return how far each task determines the common weights; one minus their sum is the influence of the prior."""
+    information = evidence_of(problem, state).information(float(state.task_precision.mean))
     cov = np.linalg.inv(np.diag(state.kernel_precision.mean) + information.sum(axis=0))
-    influence = (information @ cov).trace(axis1=1, axis2=2) / len(cov)
-    mean, std = readout.mean[:, 1:], np.sqrt(readout.variance[:, 1:])
-    return CommonWeights(readout.common.mean, readout.common.cov, mean, std, influence, precision**-0.5)
+    return (information @ cov).trace(axis1=1, axis2=2) / len(cov)
 
 
 def observed_part(stack: DenseStack, present: np.ndarray, has_landmarks: bool = False) -> DenseStack:

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bayesmkl._estimator import Holding
 from bayesmkl._utils.docstrings import fill_docs
-from bayesmkl._utils.typing import Label, Samples, Targets
+from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_choice, check_scale
 from bayesmkl.bemkl import model, multitask
 from bayesmkl.bemkl.ascent import Fit
@@ -23,7 +23,7 @@ from bayesmkl.bemkl.base import MULTITASK, BaseBEMKL, FitTask, Settings
 from bayesmkl.bemkl.draws import kernel_shares
 from bayesmkl.bemkl.model import Problem, State
 from bayesmkl.bemkl.moments import Gamma, PrecisionMoments
-from bayesmkl.bemkl.multitask import MultitaskProblem, MultitaskState, common_weights, observed_part
+from bayesmkl.bemkl.multitask import MultitaskProblem, MultitaskState, influence_of_tasks, observed_part
 from bayesmkl.bemkl.reading import ScoreMoments, binary_log_odds, log_probabilities, predict_score
 from bayesmkl.bemkl.task_table import (
     TaskTable,
@@ -35,6 +35,7 @@ from bayesmkl.bemkl.task_table import (
 )
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.outcomes import Labels, Numbers
+from bayesmkl.outcomes.numbers import location_and_scale
 
 UNIT = Gamma(100.0, 100.0)  # intermediate_prior="unit"
 RELATIONS = ("learned", "shared", "separate")
@@ -156,7 +157,7 @@ class BaseMultitask(BaseBEMKL):
         """Return the posterior moments of every task, and of what they have in common, by attribute."""
         problems = task.problems if task.several else task.problems[0].tasks
         rng = self._rng()
-        factors = _factors(tuple(fit.posterior for fit in fits) if task.several else fits[0].posterior)
+        factors = _factors(tuple(fit.state for fit in fits) if task.several else fits[0].state)
         shares = [
             kernel_shares(problem.stack, one.dual, one.readout, rng)
             for problem, one in zip(problems, factors, strict=True)
@@ -168,24 +169,24 @@ class BaseMultitask(BaseBEMKL):
         for row, one, samples in zip(dual_coef, factors, self.task_samples_, strict=True):
             row[slice(None) if self._has_landmarks else samples] = one.dual.mean
         return {
-            "kernel_shares_": np.array([share.mean for share in shares]),
-            "kernel_shares_std_": np.array([share.std for share in shares]),
+            "kernel_shares_": np.array([mean for mean, _ in shares]),
+            "kernel_shares_std_": np.array([std for _, std in shares]),
             "intercept_": np.array([one.readout.mean[0] for one in factors]),
             "kernel_weights_": np.array([one.readout.mean[1:] for one in factors]),
             "kernel_weights_cov_": np.array(cov),
             "kernel_weights_std_": np.sqrt(np.array(cov).diagonal(axis1=1, axis2=2)),
             "dual_coef_": dual_coef,
             "target_": task.targets,
-        } | ({} if task.several else self._common_summary(task.problems[0], fits[0].posterior))
+        } | ({} if task.several else self._common_summary(task.problems[0], fits[0].state))
 
     def _common_summary(self, problem: MultitaskProblem, posterior: MultitaskState) -> dict[str, Any]:
-        common = common_weights(problem, posterior)
+        common, spread = posterior.readout.common, float(posterior.task_precision.mean) ** -0.5
         return {
             "common_kernel_weights_": common.mean,
             "common_kernel_weights_cov_": common.cov,
-            "common_kernel_weights_std_": common.std,
-            "task_influence_": common.influence,
-            "task_spread_": common.spread if self.relation == "learned" else 0.0,
+            "common_kernel_weights_std_": np.sqrt(common.variance),
+            "task_influence_": influence_of_tasks(problem, posterior),
+            "task_spread_": spread if self.relation == "learned" else 0.0,
         }
 
     # ------------------------------------------------------------------------------------------ predictions
@@ -325,8 +326,6 @@ class BEMKLMultitaskClassifier(ClassifierMixin, BaseMultitask):
         :math:`\nu \ge 0`, the same in every task.
     intermediate_scale : float, default=1.0
         :math:`\sigma_g`, standard deviation of the intermediate outputs, the same in every task.
-    missing_label : label or None, default=None
-        Mark, in a `y` with a column per task, that a sample lacks the task. NaN and None do so always.
 
     Attributes
     ----------
@@ -394,9 +393,6 @@ class BEMKLMultitaskClassifier(ClassifierMixin, BaseMultitask):
 
     margin: float = 0.0
     intermediate_scale: float = 1.0
-    missing_label: Label | None = None
-
-    _LABELS = ("missing_label",)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -410,8 +406,8 @@ class BEMKLMultitaskClassifier(ClassifierMixin, BaseMultitask):
         ----------
         %(X:training)s
         y : array-like of shape (n_samples, n_tasks) or (n_samples,)
-            Labels, two classes in every task. With a column per task, NaN, None or `missing_label` where a sample
-            lacks the task. With one vector, the label of every sample in the task that `tasks` names; without `tasks`
+            Labels, two classes in every task. With a column per task, NaN or None where a sample lacks the task. With
+            one vector, the label of every sample in the task that `tasks` names; without `tasks`
             there is one task.
         %(tasks:training)s
 
@@ -432,20 +428,17 @@ class BEMKLMultitaskClassifier(ClassifierMixin, BaseMultitask):
         %(ConvergenceWarning)s
         %(KernelQualityWarning)s
         """
-        settings, table = self._checked(), label_table(y, tasks, self.missing_label)
+        settings, table = self._checked(), label_table(y, tasks)
         classes, targets = task_labels(table)
         self.classes_ = classes[0] if table.is_single else classes
         self._fit_tasks(X, table, targets, settings)
         return self
 
     def _settings(self) -> Settings:
-        return (
-            super()
-            ._settings()
-            ._replace(
-                margin=check_scale("margin", self.margin, zero=True),
-                intermediate_scale=check_scale("intermediate_scale", self.intermediate_scale),
-            )
+        settings = super()._settings()
+        return settings._replace(
+            margin=check_scale("margin", self.margin, zero=True),
+            intermediate_scale=check_scale("intermediate_scale", self.intermediate_scale),
         )
 
     def _task_problem(self, stack: DenseStack, gram: np.ndarray, y: np.ndarray, own: Settings) -> Problem:
@@ -602,7 +595,7 @@ class BEMKLMultitaskClassifier(ClassifierMixin, BaseMultitask):
         %(ValueError:score)s
         %(TypeError:score)s
         """
-        table = label_table(y, tasks, self.missing_label)
+        table = label_table(y, tasks)
         return self._mean_score(X, y, tasks, table, accuracy_score, sample_weight)
 
 
@@ -761,14 +754,10 @@ class BEMKLMultitaskRegressor(RegressorMixin, BaseMultitask):
         """
         settings, table = self._checked(), target_table(y, tasks)
         values = task_targets(table)
-        if self.normalize_y:
-            self.y_mean_ = np.array([part.mean() for part in values])
-            scale = np.array([part.std() for part in values])
-            self.y_scale_ = np.where(scale > 0.0, scale, 1.0)
-        else:
-            self.y_mean_, self.y_scale_ = np.zeros(len(values)), np.ones(len(values))
-        moments = zip(values, self.y_mean_, self.y_scale_, strict=True)
-        self._fit_tasks(X, table, [(part - mean) / scale for part, mean, scale in moments], settings)
+        units = [location_and_scale(part, self.normalize_y) for part in values]
+        self.y_mean_, self.y_scale_ = (np.array(own) for own in zip(*units, strict=True))
+        standard = [(part - mean) / scale for part, (mean, scale) in zip(values, units, strict=True)]
+        self._fit_tasks(X, table, standard, settings)
         return self
 
     @staticmethod

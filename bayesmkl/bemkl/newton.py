@@ -58,17 +58,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from bayesmkl._numerics.arrays import Array, is_numpy, namespace
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._numerics.linalg import bordered, plus_diagonal, spd_inverse
 from bayesmkl._numerics.truncated_normal import TruncatedMoments, truncated_moments
-from bayesmkl._utils.threads import blas_threads_for, one_thread
+from bayesmkl._utils.threads import blas_threads_for
 from bayesmkl.bemkl import model
-from bayesmkl.bemkl.ascent import LoopOptions, LoopResult, OnSweep
+from bayesmkl.bemkl.ascent import Fit, LoopOptions, OnSweep
 from bayesmkl.bemkl.model import Problem, State
 from bayesmkl.bemkl.moments import (
     Gaussian,
@@ -80,7 +79,6 @@ from bayesmkl.bemkl.moments import (
     readout_target,
     update_dual,
     update_intermediate,
-    update_noise_precision,
     update_precision,
     update_readout,
 )
@@ -90,8 +88,6 @@ from bayesmkl.bemkl.moments import (
 
 COVARIANCE_ROUNDS = 2  # of q(λ) and the covariance of q(a), in every response
 CORRECTIONS = 2  # Newton steps to the expected score of each sample
-
-Scalar: TypeAlias = "Array | float"
 
 
 class Point(NamedTuple):
@@ -125,7 +121,7 @@ class _Known(NamedTuple):
 
     projection: Any
 
-    def apply_and_adjoin(self, vector: Array, mixing: Array, offset: Array) -> tuple[Any, Any]:
+    def apply_and_adjoin(self, vector: np.ndarray, mixing: np.ndarray, offset: np.ndarray) -> tuple[Any, Any]:
         return self.projection, mixing @ self.projection + offset
 
 
@@ -140,12 +136,7 @@ def respond(problem: Problem, at: Point, corrections: int = CORRECTIONS) -> Resp
     corrections : int
         Newton steps to each expected score; 0 is the update of coordinate ascent, which never lowers the bound.
     """
-    xp, priors, tau, epsilon = (
-        namespace(at.dual),
-        problem.priors,
-        at.intermediate_precision,
-        at.noise_precision,
-    )
+    priors, tau, epsilon = problem.priors, at.intermediate_precision, at.noise_precision
     variance = at.dual_variance
     for _ in range(COVARIANCE_ROUNDS):
         sample_precision = update_precision(priors.sample, at.dual**2 + variance)  # q(λ)
@@ -176,18 +167,13 @@ def respond(problem: Problem, at: Point, corrections: int = CORRECTIONS) -> Resp
     state = State(
         sample_precision, dual, intermediate, intercept_precision, kernel_precision, readout, latent
     )
-    error, misfit = model.errors(problem, state, at.projection, design)
+    state, error, misfit = model.update_noises(problem, state, at.projection, design)  # q(υ), q(ε)
     mean, next_precisions = (problem.y if latent is None else latent.mean), (tau, epsilon)
-    if problem.outcome.has_noise:
-        noises = (
-            update_noise_precision(problem.priors.intermediate, error, intermediate.n_projected),  # q(υ)
-            update_noise_precision(problem.priors.noise, misfit, intermediate.n_samples),  # q(ε)
-        )
-        state = state._replace(intermediate_precision=noises[0], noise_precision=noises[1])
-        next_precisions = noises[0].mean, noises[1].mean
+    if state.intermediate_precision is not None and state.noise_precision is not None:
+        next_precisions = state.intermediate_precision.mean, state.noise_precision.mean
     bound = model.elbo(problem, state, error, misfit)
     prior_precision = readout_precision(intercept_precision, kernel_precision)
-    v = xp.zeros_like(mean) if latent is None else latent.variance
+    v = np.zeros_like(mean) if latent is None else latent.variance
     curvature = _readout_curvature(intermediate, at.readout[1:], mean - scores, v, epsilon, design)
     curvature = plus_diagonal(curvature, prior_precision)
     target = readout_target(intermediate, mean)
@@ -211,29 +197,21 @@ def _latent(problem: Problem, at: Point, corrections: int) -> tuple[TruncatedMom
     kappa = epsilon * (u @ moments.weights)
     start = tau * (u @ at.projection) + moments.intercept - epsilon * (u @ moments.intercept_weights)
 
-    def corrected(_: int, score: Array) -> Any:
-        own = truncated_moments(score, problem.y, problem.outcome.margin)
-        return score - (score - start - kappa * own.mean) / (1.0 - kappa * own.variance)
-
     score = start + kappa * at.latent
-    if is_numpy(score):
-        for step in range(corrections):
-            score = corrected(step, score)
-    else:
-        import jax
-
-        score = jax.lax.fori_loop(0, corrections, corrected, score)
+    for _ in range(corrections):
+        own = truncated_moments(score, problem.y, problem.outcome.margin)
+        score = score - (score - start - kappa * own.mean) / (1.0 - kappa * own.variance)
     latent = truncated_moments(score, problem.y, problem.outcome.margin)
-    return latent, namespace(score).where(corrections > 0, latent.mean, at.latent)
+    return latent, latent.mean if corrections > 0 else at.latent
 
 
 def _readout_curvature(
     intermediate: IntermediateOutputs,
-    weights: Array,
-    residual: Array,
-    variance: Array,
-    epsilon: Scalar,
-    design: Array,
+    weights: np.ndarray,
+    residual: np.ndarray,
+    variance: np.ndarray,
+    epsilon: float,
+    design: np.ndarray,
 ) -> Any:
     r"""Return the curvature of the bound over (b, e), without the prior, q(G) and q(f) profiled out.
 
@@ -250,20 +228,19 @@ def _readout_curvature(
     """
     mean, cov = intermediate.mean, intermediate.cov
     n = intermediate.n_samples
-    xp = namespace(mean)
     u = cov @ weights
     overlap = weights @ u
     kappa = epsilon * overlap
     c = (1.0 - kappa) * variance / (1.0 - kappa * variance)
     psi, phi = (1.0 - kappa) * c + kappa, residual * (c - 1.0)
     explained = bordered(psi.sum(), mean @ psi, (mean * psi) @ mean.T)
-    zero = xp.zeros_like(u[:1])
-    tail, q = xp.concatenate([zero, u]), xp.concatenate([phi.sum(keepdims=True), mean @ phi])
-    spread = bordered(0.0, xp.zeros_like(u), cov)
+    zero = np.zeros_like(u[:1])
+    tail, q = np.concatenate([zero, u]), np.concatenate([phi.sum(keepdims=True), mean @ phi])
+    spread = bordered(0.0, np.zeros_like(u), cov)
     square = (epsilon * residual**2 * variance / (1.0 - kappa * variance)).sum() + n
-    outer = xp.outer(q, tail)
+    outer = np.outer(q, tail)
     return epsilon * (design - explained) - epsilon**2 * (
-        outer + outer.T + ((residual**2).sum() + n * overlap) * spread + square * xp.outer(tail, tail)
+        outer + outer.T + ((residual**2).sum() + n * overlap) * spread + square * np.outer(tail, tail)
     )
 
 
@@ -272,7 +249,7 @@ def _readout_curvature(
 
 def curve(problem: Problem, at: Point, response: Response) -> tuple[Any, Any]:
     """Return slope (N1) and curvature (N3), from one evaluation of the kernels."""
-    xp, state = namespace(at.dual), response.state
+    state = response.state
     tau, epsilon = response.next_precisions
     intermediate, weights = state.intermediate, at.readout[1:]
     n_kernels = weights.shape[0]
@@ -280,17 +257,17 @@ def curve(problem: Problem, at: Point, response: Response) -> tuple[Any, Any]:
     kappa = epsilon * (u @ weights)
     v = 0.0 * response.scores if state.latent is None else state.latent.variance
     cov = at.readout_cov[1:, 1:]
-    eye = xp.eye(n_kernels, dtype=cov.dtype)
-    small = xp.linalg.solve(tau * eye + epsilon * cov, epsilon * cov)
+    eye = np.eye(n_kernels, dtype=cov.dtype)
+    small = np.linalg.solve(tau * eye + epsilon * cov, epsilon * cov)
     omega = epsilon * tau**2 * (1.0 - v) / ((1.0 - kappa) * (1.0 - kappa * v))
     pull, gram = problem.stack.adjoint_and_mixed_gram(intermediate.mean, u, omega)
     precision = state.sample_precision.mean
     slope = tau * (pull - problem.gram @ at.dual) - precision * at.dual
-    curvature = plus_diagonal(gram + (tau * xp.trace(small) / n_kernels) * problem.gram, precision)
+    curvature = plus_diagonal(gram + (tau * np.trace(small) / n_kernels) * problem.gram, precision)
     return slope, curvature
 
 
-def move(at: Point, direction: Array, ahead: Array, t: Scalar, s: Scalar, scaled: Scalar) -> Point:
+def move(at: Point, direction: np.ndarray, ahead: np.ndarray, t: float, s: float, scaled: float) -> Point:
     """Go to ``e^s (m + t d)``, with kernel weights that are smaller by the same factor.
 
     Parameters
@@ -301,24 +278,23 @@ def move(at: Point, direction: Array, ahead: Array, t: Scalar, s: Scalar, scaled
     t, s, scaled : float
         Where to go; and the part of s that the kernel weights of `at` have already.
     """
-    xp = namespace(at.dual)
-    grow = xp.exp(s)
-    shrink = xp.where(xp.arange(at.readout.shape[0]) > 0, xp.exp(scaled - s), 1.0)
+    grow = np.exp(s)
+    shrink = np.where(np.arange(at.readout.shape[0]) > 0, np.exp(scaled - s), 1.0)
     return at._replace(
         dual=grow * (at.dual + t * direction),
         projection=grow * (at.projection + t * ahead),
         readout=shrink * at.readout,
-        readout_cov=xp.outer(shrink, shrink) * at.readout_cov,
+        readout_cov=np.outer(shrink, shrink) * at.readout_cov,
     )
 
 
-def slopes(response: Response, at: Point, direction: Array, ahead: Array, s: Scalar) -> Any:
+def slopes(response: Response, at: Point, direction: np.ndarray, ahead: np.ndarray, s: float) -> Any:
     """Return the derivatives of the bound by t and s at ``e^s (m + t d)``, where `at` is now."""
-    xp, state = namespace(at.dual), response.state
+    state = response.state
     left = response.next_precisions[0] * (state.intermediate.mean - at.projection)
     pull = state.sample_precision.mean * at.dual
-    by_t = xp.exp(s) * (xp.vdot(left, ahead) - pull @ direction)
-    return xp.stack([by_t, xp.vdot(left, at.projection) - pull @ at.dual])
+    by_t = np.exp(s) * (np.vdot(left, ahead) - pull @ direction)
+    return np.stack([by_t, np.vdot(left, at.projection) - pull @ at.dual])
 
 
 def first_point(problem: Problem, start: Any, state: State | None = None) -> Point:
@@ -336,8 +312,6 @@ def first_point(problem: Problem, start: Any, state: State | None = None) -> Poi
         if state.intermediate_precision is not None and state.noise_precision is not None:
             tau, epsilon = state.intermediate_precision.mean, state.noise_precision.mean
     projection = problem.stack.apply(dual.mean)
-    # numbers of a type that JAX does not compile for a second time
-    tau, epsilon = (namespace(projection).asarray(own, dtype=projection.dtype) for own in (tau, epsilon))
     return Point(dual.mean, projection, dual.variance, *readout, latent, tau, epsilon)
 
 
@@ -357,18 +331,6 @@ EARLY_TOL, EARLY_STEPS = 1e-4, 40  # of the ascent on them
 
 
 # ------------------------------------------------------------------------------------------------------ the ascent
-
-
-class _Functions(NamedTuple):
-    """The functions above as they are, or compiled."""
-
-    first_point: Callable[..., Point]
-    respond: Callable[..., Response]
-    curve: Callable[..., tuple[Any, Any]]
-    apply: Callable[..., Any]
-    move: Callable[..., Point]
-    slopes: Callable[..., Any]
-    host: Callable[[Any], Any]  # NumPy arrays of what they return
 
 
 class _Found(NamedTuple):
@@ -399,9 +361,7 @@ class _Found(NamedTuple):
         return self._replace(stretch=np.clip(stretch, 1.0, MOST_STRETCH))
 
 
-def maximize_by_newton(
-    problem: Any, start: Any, options: LoopOptions, on_step: OnSweep | None = None
-) -> LoopResult:
+def maximize_by_newton(problem: Any, start: Any, options: LoopOptions, on_step: OnSweep | None = None) -> Fit:
     """Raise the bound of a problem by Newton steps from the carry `start`.
 
     Parameters
@@ -418,38 +378,19 @@ def maximize_by_newton(
 
     Returns
     -------
-    LoopResult
+    Fit
         `n_rejected` counts trials of a step that did not raise the bound.
     """
-    functions: Any = (first_point, respond, curve, _apply, move, slopes)
-    plain = _Functions._make((*functions, np.asarray))
-    if options.backend != "jax":
-        with blas_threads_for(problem.stack.n_rows), np.errstate(all="ignore"):
-            early = _from_some_rows(plain, problem, start, options)
-            responses = RESPONSES[0] if early is None else RESPONSES[1]
-            here = _begin(plain, problem, first_point(problem, start), responses)
-            if early is not None and (here is None or not here.bound >= early.bound):
-                here = early
-            return _ascend(plain, problem, here, options, on_step)
-    import jax
-
-    from bayesmkl._utils.devices import double_precision, to_devices, to_numpy
-
-    with double_precision(), one_thread("blas"):  # which has nothing but small systems
-        problem = to_devices(problem)
-        compiled = _Functions._make((*map(jax.jit, functions), to_numpy))
-
-        def placed(problem: Problem, at: Point, corrections: int) -> Response:
-            """Respond where all arrays are in one kind of place, for which it is compiled once."""
-            return compiled.respond(problem, to_devices(at), corrections)
-
-        own = compiled._replace(respond=placed)
-        here = _begin(own, problem, own.first_point(problem, start))
-        result = _ascend(own, problem, here, options, on_step)
-        return result._replace(state=to_numpy(result.state))
+    with blas_threads_for(problem.stack.n_rows), np.errstate(all="ignore"):
+        early = _from_some_rows(problem, start, options)
+        responses = RESPONSES[0] if early is None else RESPONSES[1]
+        here = _begin(problem, first_point(problem, start), responses)
+        if early is not None and (here is None or not here.bound >= early.bound):
+            here = early
+        return _ascend(problem, here, options, on_step)
 
 
-def _from_some_rows(own: _Functions, problem: Any, start: Any, options: LoopOptions) -> _Found | None:
+def _from_some_rows(problem: Any, start: Any, options: LoopOptions) -> _Found | None:
     """Return the point, among all rows, where the ascent on a few rows ends; None where a few are most of them.
 
     Steps on a sixteenth of the rows cost as much less. They end near enough for the last ones, on all rows; the steps
@@ -466,26 +407,20 @@ def _from_some_rows(own: _Functions, problem: Any, start: Any, options: LoopOpti
         part = part._replace(latent=start.latent[rows])
     smaller = problem._replace(stack=few, gram=few.gram(), y=y)
     early = options._replace(tol=max(options.tol, EARLY_TOL), max_iter=EARLY_STEPS)
-    state = _ascend(own, smaller, _begin(own, smaller, first_point(smaller, part)), early).state
+    state = _ascend(smaller, _begin(smaller, first_point(smaller, part)), early).state
     if state is None:
         return None
     at = first_point(problem, start, state)
-    return _begin(own, problem, at)
+    return _begin(problem, at)
 
 
-def _apply(problem: Problem, vector: Array) -> Any:
-    return problem.stack.apply(vector)
-
-
-def _begin(own: _Functions, problem: Any, at: Point, responses: int = RESPONSES[0]) -> _Found | None:
+def _begin(problem: Any, at: Point, responses: int = RESPONSES[0]) -> _Found | None:
     """Find all else at a point with which the ascent may begin."""
     rest = problem._replace(stack=None)
-    return _settle(own, rest, _attempt(own, rest, np.ones(2), at), responses, SETTLED[0])
+    return _settle(rest, _attempt(rest, np.ones(2), at), responses, SETTLED[0])
 
 
-def _ascend(
-    own: _Functions, problem: Any, here: _Found | None, options: LoopOptions, on_step: OnSweep | None = None
-) -> LoopResult:
+def _ascend(problem: Any, here: _Found | None, options: LoopOptions, on_step: OnSweep | None = None) -> Fit:
     trace: list[float] = []
 
     def record(bound: float) -> None:
@@ -495,14 +430,14 @@ def _ascend(
 
     rest = problem._replace(stack=None)
     if here is None or not np.isfinite(here.bound):
-        return LoopResult(None, np.array([np.nan]), 1, 0, Outcome.NOT_FINITE)
+        return Fit(None, Outcome.NOT_FINITE, 1, np.array([np.nan]))
     none = SecantPairs.none(problem.stack.n_train)
     n_rejected, scale_curvature, pairs = 0, 0.1 * problem.y.shape[-1], none
     record(here.bound)
     outcome = None
     while outcome is None and len(trace) < options.max_iter:
-        slope, curvature = map(own.host, own.curve(problem, here.at, here.response))
-        pairs = pairs.at(own.host(here.at.dual), slope)
+        slope, curvature = curve(problem, here.at, here.response)
+        pairs = pairs.at(here.at.dual, slope)
         try:
             direction = pairs.direction(partial(np.linalg.solve, curvature))
         except np.linalg.LinAlgError:
@@ -512,10 +447,12 @@ def _ascend(
         if not np.isfinite(rise):
             outcome = Outcome.NOT_FINITE
             break
-        ahead = own.apply(problem, direction)
-        before, found = here, _search(own, rest, here, direction, ahead, rise, scale_curvature)
-        n_rejected += found.n_rejected
-        here, scale_curvature = found.found, found.scale_curvature
+        ahead = problem.stack.apply(direction)
+        before, (here, scale_curvature, rejected) = (
+            here,
+            _search(rest, here, direction, ahead, rise, scale_curvature),
+        )
+        n_rejected += rejected
         gain = here.bound - before.bound
         if here is before and len(pairs.steps):
             pairs = none  # responses are not exact, nor then are pairs of short steps
@@ -532,29 +469,29 @@ def _ascend(
         if gain <= options.tol * abs(here.bound) and change <= math.sqrt(options.tol):
             outcome = Outcome.CONVERGED
     outcome = outcome or Outcome.MAX_ITER
-    return LoopResult(here.response.state, np.array(trace), len(trace), n_rejected, outcome)
+    return Fit(here.response.state, outcome, len(trace), np.array(trace), n_rejected)
 
 
 def _attempt(
-    own: _Functions, problem: Problem, stretch: np.ndarray, at: Point, corrections: int = CORRECTIONS
+    problem: Problem, stretch: np.ndarray, at: Point, corrections: int = CORRECTIONS
 ) -> _Found | None:
-    """Respond; a failed factorization is None, and a bound of NaN on JAX."""
+    """Respond; a failed factorization is None."""
     try:
-        return _Found(at, own.respond(problem, at, corrections), stretch)
+        return _Found(at, respond(problem, at, corrections), stretch)
     except np.linalg.LinAlgError:
         return None
 
 
-def _settle(own: _Functions, problem: Problem, here: _Found | None, most: int, least: float) -> _Found | None:
+def _settle(problem: Problem, here: _Found | None, most: int, least: float) -> _Found | None:
     """Find all else at given E[a]: Newton steps of q(b, e), updates (4) where they are not higher."""
     for _ in range(most):
         if here is None:
             return None
-        by_newton, by_update = _next_points(own, here)
-        trial = None if by_newton is None else _attempt(own, problem, here.stretch, by_newton)
+        by_newton, by_update = _next_points(here)
+        trial = None if by_newton is None else _attempt(problem, here.stretch, by_newton)
         for corrections in (CORRECTIONS, 0):
             if trial is None or not trial.bound >= here.bound:
-                trial = _attempt(own, problem, np.ones(2), by_update, corrections)
+                trial = _attempt(problem, np.ones(2), by_update, corrections)
         if trial is None or not trial.bound >= here.bound:
             break
         gain, here = trial.bound - here.bound, trial.after(here)
@@ -563,13 +500,11 @@ def _settle(own: _Functions, problem: Problem, here: _Found | None, most: int, l
     return here
 
 
-def _next_points(own: _Functions, found: _Found) -> tuple[Point | None, Point]:
+def _next_points(found: _Found) -> tuple[Point | None, Point]:
     """Return the point of the Newton step of E[(b, e)], if there is one, and that of the update (4)."""
     at, response, state = found.at, found.response, found.response.state
-    design, target, prior, curvature = map(
-        own.host, (response.design, response.target, response.prior_precision, response.curvature)
-    )
-    mean, epsilon = own.host(at.readout), float(at.noise_precision)
+    design, target, prior = response.design, response.target, response.prior_precision
+    mean, epsilon = at.readout, float(at.noise_precision)
     update = update_readout(design, target, prior, epsilon)
     tau, noise = np.exp(found.log_precisions + found.residual)
     plain = at._replace(
@@ -581,7 +516,7 @@ def _next_points(own: _Functions, found: _Found) -> tuple[Point | None, Point]:
         noise_precision=noise,
     )
     try:
-        root = np.linalg.cholesky(curvature)
+        root = np.linalg.cholesky(response.curvature)
     except np.linalg.LinAlgError:
         return None, plain
     slope = epsilon * (target - design @ mean) - prior * mean
@@ -590,25 +525,21 @@ def _next_points(own: _Functions, found: _Found) -> tuple[Point | None, Point]:
     return plain._replace(readout=mean + step, intermediate_precision=tau, noise_precision=noise), plain
 
 
-class _SearchResult(NamedTuple):
-    found: _Found
-    scale_curvature: float
-    n_rejected: int
-
-
 def _search(
-    own: _Functions,
     problem: Problem,
     start: _Found,
     direction: np.ndarray,
-    ahead: Array,
+    ahead: np.ndarray,
     rise: float,
     scale_curvature: float,
-) -> _SearchResult:
-    """Look for t and s of ``e^s (m + t d)`` by a diagonal secant method on the derivatives; keep what is highest."""
+) -> tuple[_Found, float, int]:
+    """Look for t and s of ``e^s (m + t d)`` by a diagonal secant method on the derivatives; keep what is highest.
+
+    Also returns the curvature by s, and how many trials were rejected.
+    """
     best, last, n_rejected = start, start, 0
     x = np.zeros(2)
-    by_scale = own.host(own.slopes(start.response, start.at, direction, ahead, np.float64(0.0)))[1]
+    by_scale = slopes(start.response, start.at, direction, ahead, 0.0)[1]
     slope = np.array([rise, by_scale])
     curvature = np.array([rise, scale_curvature])
     for trial in range(MORE_TRIALS):
@@ -622,13 +553,13 @@ def _search(
             break
         t, s = x + change
         base = last.at._replace(dual=start.at.dual, projection=start.at.projection)
-        at = own.move(base, direction, ahead, t, s, x[1])
-        found = _attempt(own, problem, last.stretch, at)
-        found = _settle(own, problem, found, RESPONSES[1], SETTLED[1])
+        at = move(base, direction, ahead, t, s, x[1])
+        found = _attempt(problem, last.stretch, at)
+        found = _settle(problem, found, RESPONSES[1], SETTLED[1])
         if found is None or not np.isfinite(found.bound):
             n_rejected, curvature = n_rejected + 1, 4.0 * curvature
             continue
-        before, slope = slope, own.host(own.slopes(found.response, found.at, direction, ahead, s))
+        before, slope = slope, slopes(found.response, found.at, direction, ahead, s)
         last, x = found, x + change
         if found.bound > best.bound:
             best = found
@@ -638,7 +569,7 @@ def _search(
             measured = (before[i] - slope[i]) / change[i]
             near = curvature[i] / 5.0, curvature[i] * 5.0
             curvature[i] = np.clip(measured, *near) if measured > 0.0 else curvature[i] / 2.0
-    return _SearchResult(best, float(curvature[1]), n_rejected)
+    return best, float(curvature[1]), n_rejected
 
 
 # ------------------------------------------------------------------------- pairs of steps and changes of the gradient

@@ -138,7 +138,7 @@ def nonnegative(algorithm: Any) -> Any:
     def step(problem: Any, state: Any) -> tuple[Any, Any]:
         return sweep(problem, algorithm.carry(problem, state))
 
-    names = ("COORDINATES", "STATE", "carry", "elbo", "init", "scales")
+    names = ("COORDINATES", "carry", "elbo", "init", "scales")
     return SimpleNamespace(sweep=sweep, step=step, **{name: getattr(algorithm, name) for name in names})
 
 

@@ -15,7 +15,7 @@ from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import scale_or_auto
 from bayesmkl.bemkl.ascent import Fit
 from bayesmkl.bemkl.base import OUTCOMES, BaseBEMKL, FitTask, Settings
-from bayesmkl.bemkl.model import Problem, State, takes
+from bayesmkl.bemkl.model import Problem, State
 from bayesmkl.bemkl.reading import ScoreMoments, predict_score
 from bayesmkl.bemkl.selection import USUAL, choose_by_folds
 from bayesmkl.kernels.stacks.base import Stack
@@ -168,8 +168,8 @@ class BEMKLOrdinalClassifier(ClassifierMixin, BaseBEMKL):
         """Return the model of grades by their numbers."""
         codes = y.astype(np.float64)
         if isinstance(self.intermediate_scale, str):
-            chosen = choose_by_folds(self, settings, stack, codes, y, self._probabilities_of)
-            settings = settings._replace(intermediate_scale=chosen.intermediate_scale)
+            scale, _ = choose_by_folds(self, settings, stack, codes, y, self._probabilities_of)
+            settings = settings._replace(intermediate_scale=scale)
         self.intermediate_scale_ = settings.intermediate_scale
         return super()._task(stack, gram, codes, settings)
 
@@ -182,20 +182,9 @@ class BEMKLOrdinalClassifier(ClassifierMixin, BaseBEMKL):
         grades = Grades(OrdinalProbit(len(self.classes_)).cut_slopes())
         return [Problem(stack, gram, targets + 1.0, settings.priors, grades, settings.intermediate_scale**-2)]
 
-    def _start(
-        self, algorithm: Any, problem: Any, settings: Settings, rng: np.random.Generator | None, init: Any
-    ) -> Any:
-        """Start at a posterior of as many grades, or as usual."""
-        n_levels = len(problem.outcome.cut_slopes) + 1
-        if takes(problem, init) and len(init.distances) != n_levels - 2:
-            raise ValueError(
-                f"`init` must be a posterior of {n_levels} grades; got one of {len(init.distances) + 2}."
-            )
-        return super()._start(algorithm, problem, settings, rng, init)
-
     def _summary(self, task: FitTask, fits: list[Fit]) -> dict[str, Any]:
         """Add the cut points."""
-        cuts = task.problems[0].outcome.cut_slopes @ fits[0].posterior.distances
+        cuts = task.problems[0].outcome.cut_slopes @ fits[0].state.distances
         return super()._summary(task, fits) | {"cut_points_": cuts}
 
     def _target_in_units(self) -> np.ndarray:

@@ -242,23 +242,6 @@ def complete(
 Intermediates = IntermediateOutputs | CompletedOutputs
 
 
-class ReadoutParts(NamedTuple):
-    """A vector over all intercepts and kernel weights, or blocks of a matrix over them."""
-
-    intercepts: Any  # (n_outputs,): of a matrix, its diagonal
-    weights: Any  # (n_kernels,) or (n_kernels, n_kernels)
-    cross: Any = None  # (n_outputs, n_kernels), of a matrix
-
-
-def readout_parts(values: Array, n_kernels: int) -> ReadoutParts:
-    """Split the mean of q(b, e), or a matrix over (b, e), into what belongs to the intercepts and to the weights."""
-    n_outputs = values.shape[0] - n_kernels
-    if values.ndim == 1:
-        return ReadoutParts(values[:n_outputs], values[n_outputs:])
-    intercepts = namespace(values).diagonal(values)[:n_outputs]
-    return ReadoutParts(intercepts, values[n_outputs:, n_outputs:], values[:n_outputs, n_outputs:])
-
-
 def readout_of(output: int, readout: Gaussian, n_outputs: int) -> Gaussian:
     """Return the marginal q(b_c, e) of one output, intercept first, as NumPy arrays."""
     index = np.array([output, *range(n_outputs, len(readout.mean))])
@@ -334,18 +317,18 @@ def update_intermediate(
     intermediate : Intermediates
     """
     projection = project(stack, duals)
-    xp, n_kernels = namespace(projection), projection.shape[1]
+    xp, (n_outputs, n_kernels, _) = namespace(projection), projection.shape
     upsilon, epsilon = (
         xp.asarray(value)[..., None, None] for value in (intermediate_precision, latent_precision)
     )
-    moment = readout_parts(readout[:, None] * readout + readout_cov, n_kernels)
-    weights = readout_parts(readout, n_kernels).weights
+    moment, weights = readout[:, None] * readout + readout_cov, readout[n_outputs:]
+    square, cross = moment[n_outputs:, n_outputs:], moment[:n_outputs, n_outputs:]
     if absent is not None:
-        moments = (weights, moment.weights, moment.cross)
+        moments = (weights, square, cross)
         return projection, complete(absent, projection, latent, moments, upsilon, epsilon)
-    from_scores = weights[:, None] * latent[:, None, :] - moment.cross[..., None]
+    from_scores = weights[:, None] * latent[:, None, :] - cross[..., None]
     eye = xp.eye(n_kernels, dtype=projection.dtype)
-    cov, log_det = spd_inverse(upsilon * eye + epsilon * moment.weights)
+    cov, log_det = spd_inverse(upsilon * eye + epsilon * square)
     mean = cov @ (upsilon * projection + epsilon * from_scores)
     return projection, IntermediateOutputs(mean, cov, log_det)
 
@@ -385,8 +368,8 @@ def readout_equation(
 
 def latent_mean(intermediate: Intermediates, readout: Gaussian) -> Any:
     """Return the expected score ``E[e]' E[g_ci] + E[b_c]``, shape (n_outputs, n_samples)."""
-    mean = readout_parts(readout.mean, intermediate.mean.shape[1])
-    return mean.weights @ intermediate.mean + mean.intercepts[:, None]
+    n_outputs = intermediate.mean.shape[0]
+    return readout.mean[n_outputs:] @ intermediate.mean + readout.mean[:n_outputs, None]
 
 
 # ------------------------------------------------------------------------------------------------- bound terms
@@ -405,14 +388,13 @@ def score_error(
 
     The design of `moments.score_error` is of no use here, where outputs are told apart.
     """
-    n_kernels = intermediate.mean.shape[1]
-    cov = readout_parts(readout.cov, n_kernels)
-    weights = readout_parts(readout.mean, n_kernels).weights
+    n_outputs, cov = intermediate.mean.shape[0], readout.cov
+    weights, of_weights = readout.mean[n_outputs:], cov[n_outputs:, n_outputs:]
     residual = scores - latent_mean(intermediate, readout)
-    spread = cov.weights @ intermediate.mean + 2.0 * cov.cross[..., None]
+    spread = of_weights @ intermediate.mean + 2.0 * cov[:n_outputs, n_outputs:, None]
     weight = intermediate.score_weight
-    from_readout = weight.sum(axis=1) * cov.intercepts
+    from_readout = weight.sum(axis=1) * namespace(cov).diagonal(cov)[:n_outputs]
     from_readout = from_readout + (weight[:, None] * spread * intermediate.mean).sum(axis=(1, 2))
-    weights_square = weights[:, None] * weights + cov.weights
+    weights_square = weights[:, None] * weights + of_weights
     from_intermediate = (weights_square * intermediate.total_cov).sum(axis=(-2, -1))
     return (weight * residual * residual).sum(axis=1) + from_readout + from_intermediate

@@ -78,13 +78,8 @@ def literal_model(problem: Problem) -> None:
     Parameters
     ----------
     problem : Problem
-        Of labels or numbers of one output.
+        Of labels or numbers of one output, with a Gamma prior on the precisions of the kernel weights.
         Its numbers may be traced: pass it through ``jax.jit`` as an argument.
-
-    Raises
-    ------
-    TypeError
-        When the prior on the kernel weights is not a Gamma prior on their precisions.
 
     Notes
     -----
@@ -93,11 +88,6 @@ def literal_model(problem: Problem) -> None:
     regression.
     """
     priors, stack = problem.priors, problem.stack
-    if not isinstance(priors.kernel, Gamma):
-        raise TypeError(
-            f"the kernel prior of `literal_model` must be a Gamma prior on precisions; got {priors.kernel!r}. "
-            "Use `collapsed_model` for other priors."
-        )
     dual = _normal_gamma("dual", "sample_precision", priors.sample, (stack.n_train,))
     intercept = _normal_gamma("intercept", "intercept_precision", priors.intercept, ())
     weights = _normal_gamma("kernel_weights", "kernel_precision", priors.kernel, (stack.n_kernels,))
@@ -444,34 +434,30 @@ def fit_nuts(
     switches = isinstance(problem.priors.kernel, SpikeSlab)
     with numpyro_session():
         problem = jax.tree.map(jnp.asarray, problem)
-        programs = _programs(options.target_accept, options.n_warmup, switches, vectorized)
+        kernel, scan, constrain = _programs(options.target_accept, options.n_warmup, switches, vectorized)
         keys = jax.random.split(jax.random.key(seed), options.n_chains)
 
         def start(group: list[int]) -> Any:
             key = keys[jnp.array(group)] if vectorized else keys[group[0]]
-            return programs.kernel.init(key, options.n_warmup, None, (problem,), {})
+            return kernel.init(key, options.n_warmup, None, (problem,), {})
 
         def advance(state: Any, n: int, keep: bool) -> Any:
-            state, (z, stats) = jax.block_until_ready(programs.scan(state, problem, n))
+            state, (z, stats) = jax.block_until_ready(scan(state, problem, n))
             if not keep:
                 return state, {}, {}
             z, stats = jax.tree.map(lambda v: jnp.moveaxis(v, 0, 1) if vectorized else v[None], (z, stats))
-            return state, programs.constrain(z, problem), stats
+            return state, constrain(z, problem), stats
 
         everyone = list(range(options.n_chains))
         groups = [everyone] if vectorized else [[c] for c in everyone]
         return run_chains(start, advance, groups, options, on_block)
 
 
-class _Programs(NamedTuple):
-    kernel: Any
-    scan: Callable[[Any, Any, int], Any]  # (state, problem, n) -> n steps of the kernel
-    constrain: Callable[[Any, Any], dict[str, Any]]  # draws of NUTS's own variables -> those of the model
-
-
 @functools.lru_cache(maxsize=8)
-def _programs(target_accept: float, n_warmup: int, switches: bool, vectorized: bool) -> _Programs:
-    """Return NUTS and its compiled steps, which fits of equal shape share: compiling takes longer than sampling.
+def _programs(target_accept: float, n_warmup: int, switches: bool, vectorized: bool) -> tuple[Any, Any, Any]:
+    """Return NUTS, its compiled steps, and what turns its variables into those of the model.
+
+    Fits of equal shape share them: compiling takes longer than sampling.
 
     NumPyro's kernel remembers whether it was started for one chain or for several at once, so each has its own.
     """
@@ -493,7 +479,7 @@ def _programs(target_accept: float, n_warmup: int, switches: bool, vectorized: b
         values = jax.vmap(jax.vmap(kernel.postprocess_fn((problem,), {})))(z)
         return {name: values[name] for name in _sites(problem)}
 
-    return _Programs(kernel, scan, constrain)
+    return kernel, scan, constrain
 
 
 def _sites(problem: Problem) -> list[str]:

@@ -46,6 +46,7 @@ from bayesmkl._numerics.arrays import Array
 from bayesmkl._numerics.largest_normal import log_largest
 from bayesmkl._numerics.truncated_normal import log_normal_cdf
 from bayesmkl.bemkl.draws import PosteriorDraws, score_means, score_scales
+from bayesmkl.bemkl.model import State
 from bayesmkl.bemkl.moments import Gaussian, WeightCovariance, readout_moments
 from bayesmkl.bemkl.outputs import (
     ViewMoments,
@@ -184,12 +185,12 @@ def expected_outputs(stack: Stack, duals: Gaussian, moments: ViewMoments | None 
     return _outputs_of(stack if moments is None else moments.centered(stack), duals, moments)
 
 
-def _outputs_of(stack: Stack, duals: Gaussian, moments: ViewMoments | None) -> np.ndarray:
+def _outputs_of(stack: Stack, duals: Gaussian, moments: Any) -> np.ndarray:
     """`expected_outputs`, of a centered stack."""
     outputs = project(stack, duals.mean)
     if _is_complete(stack):
         return outputs
-    moments, (patterns, index) = _needed(stack, moments), view_patterns(np.asarray(stack.present))
+    patterns, index = view_patterns(np.asarray(stack.present))
     slope, mean = completion(patterns, moments.cov).slope, moments.mean[:, None]
     return (apply_by_pattern(slope, outputs.mT - mean, index) + mean).mT
 
@@ -203,14 +204,14 @@ def _absent_parts(
     roots: list[np.ndarray] | None,
     square: np.ndarray,
     noise: np.ndarray,
-    moments: ViewMoments | None,
+    moments: Any,
 ) -> np.ndarray:
     """Return the variance due to the uncertainty of present and absent views, (n_outputs, n_rows).
 
     Absent views add their spread given the present ones and, with `roots`, the uncertainty that these pass on.
     """
     patterns, index = view_patterns(np.asarray(stack.present))
-    law = completion(patterns, _needed(stack, moments).cov)
+    law = completion(patterns, moments.cov)
     parts = (square * law.cov).sum(axis=(-2, -1))[:, index]
     if roots is None:
         return parts
@@ -222,16 +223,6 @@ def _absent_parts(
             one = slice(output, output + 1)
             parts[one, rows] += _intermediate_parts(few, [root], passed_on[output, number], noise[one])
     return parts
-
-
-def _needed(stack: Stack, moments: ViewMoments | None) -> ViewMoments:
-    if moments is None:
-        n_incomplete = np.sum(~np.all(stack.present, axis=0))
-        raise ValueError(
-            f"`X` must have all views of every sample; {n_incomplete} of {stack.n_rows} lack some. "
-            'Fit with missing_views="integrate" to predict samples that lack views.'
-        )
-    return moments
 
 
 def _readout_part(intermediate: np.ndarray, readout: Gaussian) -> ScoreMoments:
@@ -324,15 +315,93 @@ def binary_log_odds(score: ScoreMoments | ScoreDraws, margin: float) -> np.ndarr
     return sides[:, 1] - sides[:, 0]
 
 
-# ----------------------------------------------------------------------------------------------- classes that compete
+# --------------------------------------------------------------------------------------------- classes and labels
+
+
+def output_scores(
+    stack: Stack, posterior: Any, variance: Any, rule: str, intermediate_precision: float | None = None
+) -> list[Any]:
+    """Return the score of every output of a posterior of factors, or of draws, as their functions above do."""
+    if isinstance(posterior, PosteriorDraws):
+        return [score_of_draws(stack, own, intermediate_precision) for own in posterior.outputs()]
+    dual, readout = posterior.dual, posterior.readout
+    if dual.mean.ndim == 1:
+        return [predict_score(stack, dual, readout, variance, rule)]
+    return predict_scores(stack, dual, readout, variance, rule, view_moments(posterior))
+
+
+class ScoresApart(NamedTuple):
+    """Scores of a binary model for every class or label, of two classes of one."""
+
+    scores: list[ScoreMoments | ScoreDraws]
+
+    def moments(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return predictive mean and standard deviation of the scores, noise included."""
+        variance = [s.total_variance if isinstance(s, ScoreDraws) else 1.0 + s.variance for s in self.scores]
+        return np.stack([s.mean for s in self.scores], axis=1), np.sqrt(np.stack(variance, axis=1))
+
+    def log_odds(self, margin: float) -> np.ndarray:
+        """Return the log odds of each binary model."""
+        return np.stack([binary_log_odds(score, margin) for score in self.scores], axis=1)
+
+    def log_class_probabilities(self, margin: float) -> np.ndarray:
+        """Return the probabilities of one binary model, or of one for each class, normalized to sum to one."""
+        if len(self.scores) == 1:
+            return log_probabilities(self.scores[0], margin)
+        log_p = np.stack([log_probabilities(score, margin)[:, 1] for score in self.scores], axis=1)
+        return log_p - logsumexp(log_p, axis=1, keepdims=True)
 
 
 class ClassScores(NamedTuple):
-    """Joint distribution of the scores of all classes, without their unit noise."""
+    """Joint distribution of the scores of classes that compete, without their unit noise."""
 
     mean: np.ndarray  # (n_classes, n_rows)
     variance: np.ndarray  # v, (n_classes, n_rows), independent between classes
     common: np.ndarray  # R, (n_rows, n_classes, n_classes)
+
+    def moments(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return predictive mean and standard deviation of the scores, noise included."""
+        common = self.common.diagonal(axis1=1, axis2=2)
+        return self.mean.T, np.sqrt(1.0 + self.variance.T + common)
+
+    def log_odds(self, margin: float) -> np.ndarray:
+        """Return the log odds of each class against all others together, finite however small these are."""
+        log_p = self.log_class_probabilities(margin)
+        n_classes = log_p.shape[1]
+        others = np.stack([np.delete(log_p, c, axis=1) for c in range(n_classes)], axis=1)
+        return log_p - logsumexp(others, axis=2)
+
+    def log_class_probabilities(self, margin: float) -> np.ndarray:
+        """Return the log probability that each class has the largest score, (n_rows, n_classes); they sum to one.
+
+        Scores of which none exceeds all others by the margin belong to no class and carry no probability, as in the
+        binary model.
+        """
+        spread, shifts = _split(self.common)
+        scale = np.sqrt(1.0 + self.variance + spread)
+        logs = logsumexp([log_largest(self.mean + shift, scale, margin) for shift in shifts], axis=0).T
+        return logs - logsumexp(logs, axis=1, keepdims=True)
+
+
+def class_scores(stack: Stack, posterior: Any, variance: float, rule: str) -> ScoresApart | ClassScores:
+    """Return the scores of all classes or labels, of a posterior, draws, or a tuple of them.
+
+    Parameters
+    ----------
+    stack : Stack
+        Kernels of the new samples (rows) against the training samples.
+    posterior : State, PosteriorDraws, or tuple of them
+    variance : float
+        σ_g².
+    rule : {"full", "paper"}
+        See the module's documentation.
+    """
+    if isinstance(posterior, State) and posterior.competes:
+        moments = view_moments(posterior)
+        return predict_class_scores(stack, posterior.dual, posterior.readout, variance, rule, moments)
+    each = posterior if type(posterior) is tuple else (posterior,)
+    found = [output_scores(stack, one, variance, rule, 1.0 / variance) for one in each]
+    return ScoresApart([score for scores in found for score in scores])
 
 
 def predict_class_scores(
@@ -368,22 +437,6 @@ def predict_class_scores(
     common = design @ readout.cov @ design.mT
     own = variance - common.diagonal(axis1=1, axis2=2).T
     return ClassScores(mean, np.maximum(own, 0.0), common)
-
-
-def log_class_probabilities(scores: ClassScores, margin: float) -> np.ndarray:
-    """Return the log probabilities of the classes, shape (n_rows, n_classes); they sum to one.
-
-    Parameters
-    ----------
-    scores : ClassScores
-    margin : float
-        ν. Scores of which none exceeds all others by it belong to no class and carry no probability, as in the
-        binary model.
-    """
-    spread, shifts = _split(scores.common)
-    scale = np.sqrt(1.0 + scores.variance + spread)
-    logs = logsumexp([log_largest(scores.mean + shift, scale, margin) for shift in shifts], axis=0).T
-    return logs - logsumexp(logs, axis=1, keepdims=True)
 
 
 def _split(common: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -18,14 +18,7 @@ from bayesmkl.bemkl.base import BEMKL, OUTCOMES, BaseBEMKL, FitTask, Settings
 from bayesmkl.bemkl.draws import PosteriorDraws
 from bayesmkl.bemkl.model import Problem
 from bayesmkl.bemkl.moments import Gamma
-from bayesmkl.bemkl.outputs import view_moments
-from bayesmkl.bemkl.reading import (
-    ScoreDraws,
-    ScoreMoments,
-    predict_score,
-    predict_scores,
-    score_of_draws,
-)
+from bayesmkl.bemkl.reading import ScoreDraws, ScoreMoments, output_scores, predict_score
 from bayesmkl.kernels.stacks.base import Stack
 from bayesmkl.outcomes import FailureTime, Intervals, Numbers
 from bayesmkl.outcomes.numbers import location_and_scale, warn_of_copies
@@ -233,17 +226,12 @@ class BEMKLRegressor(RegressorMixin, BaseBEMKL):
         """Return the score of every output for the rows of `stack`, and the variance of its noise."""
         rule, posterior = check_choice("predictive", self.predictive, ("full", "paper")), self.posterior_
         if isinstance(posterior, PosteriorDraws):
-            outputs = posterior.outputs()  # draws have their noise in them
-            return [score_of_draws(stack, own) for own in outputs], np.zeros(len(outputs))
+            scores = output_scores(stack, posterior, None, rule)  # draws have their noise in them
+            return scores, np.zeros(len(scores))
         noise = posterior.noise_precision
         own = np.atleast_1d(noise.mean_reciprocal if rule == "full" else 1.0 / noise.mean)
         variance = posterior.intermediate_precision.mean_reciprocal
-        if posterior.dual.mean.ndim == 1:
-            return [predict_score(stack, posterior.dual, posterior.readout, float(variance), rule)], own
-        moments = view_moments(posterior)
-        return list(
-            predict_scores(stack, posterior.dual, posterior.readout, variance, rule, moments=moments)
-        ), own
+        return output_scores(stack, posterior, variance, rule), own
 
     def _shaped(self, columns: list[np.ndarray]) -> np.ndarray:
         """Put predictions of all outputs side by side, or return the one of a single target."""

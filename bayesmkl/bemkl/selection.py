@@ -27,9 +27,9 @@ probabilities under the one that is chosen say which temperature they should hav
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
@@ -38,6 +38,7 @@ from sklearn.model_selection import ParameterGrid
 from sklearn.pipeline import Pipeline
 from sklearn.utils.parallel import Parallel, delayed
 
+from bayesmkl._utils.axes import shorten
 from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_grid, check_jobs, check_verbose, shown
 from bayesmkl._utils.warnings import holding_back, warn_user
@@ -97,36 +98,16 @@ class EvidenceSearch:
     def __repr__(self) -> str:
         shown = self.table.copy()
         for name in shown.columns.difference(RESULTS, sort=False):
-            shown[name] = _short_texts(shown[name])
+            shown[name] = [" ".join(repr(value).split()) for value in shown[name]]
         shown["converged"] = shown["converged"].map({True: "yes", False: "no"})
+        shown["error"] = [shorten(text, 60) for text in shown["error"]]
         if (shown["error"] == "").all():
             del shown["error"]
-        else:
-            shown["error"] = [_cut(text, 60) for text in shown["error"]]
-        formats = {"elbo": "{:.2f}".format, "difference": "{:.2f}".format, "seconds": "{:.2f}".format}
+        formats = dict.fromkeys(("elbo", "difference", "seconds"), "{:.2f}".format)
         lines = shown.to_string(
             index=False, na_rep="-", formatters=formats, line_width=10_000, max_colwidth=None
         )
         return f"Evidence lower bound of {len(shown)} candidates, in nats\n{lines}"
-
-
-class _Candidate(NamedTuple):
-    """One entry of the grid and the estimator that it stands for."""
-
-    parameters: dict[str, Any]
-    model: Any
-
-    @property
-    def bemkl(self) -> Any:
-        """The last step of a pipeline."""
-        return _last_step(self.model)
-
-
-class _Fitted(NamedTuple):
-    """Result of one fit; `model` is None, and the numbers are NaN, where it failed."""
-
-    model: Any
-    row: dict[str, Any]
 
 
 def select_by_elbo(
@@ -235,21 +216,25 @@ def select_by_elbo(
         raise ValueError(
             f"`param_grid`: Invalid parameter {unknown[0]!r}, which {type(estimator).__name__} does not have."
         )
-    candidates = [
-        _Candidate(parameters, clone(estimator).set_params(**clone(parameters, safe=False)))
-        for parameters in ParameterGrid(param_grid)
-    ]
-    refuse_incomparable([candidate.bemkl for candidate in candidates])
+    parameters = list(ParameterGrid(param_grid))
+    models = [clone(estimator).set_params(**clone(own, safe=False)) for own in parameters]
+    refuse_incomparable([_last_step(model) for model in models])
     parallel = Parallel(n_jobs=n_jobs, verbose=10 * verbose, return_as="generator")
+    best, winner, rows = 0, None, []  # no other fitted model is kept
     with holding_back():  # in threads, scikit-learn's wrapper of the tasks would leave filters behind
-        fits = parallel(delayed(_fit)(candidate.model, X, y, fit_params) for candidate in candidates)
-        best, rows = _keep_best(fits)
-    if best.model is None:
+        for model, row in parallel(delayed(_fit)(model, X, y, fit_params) for model in models):
+            rows.append(row)
+            if model is None:
+                continue
+            if winner is not None:
+                refuse_other_sizes(_last_step(winner), _last_step(model))
+            if winner is None or row["elbo"] > rows[best]["elbo"]:
+                best, winner = len(rows) - 1, model
+    if winner is None:
         failures = "; ".join(dict.fromkeys(row["error"] for row in rows))
         raise ValueError(f"all {len(rows)} candidates of `param_grid` failed: {failures}")
-    _warn(candidates, rows)
-    parameters = candidates[best.row["index"]].parameters
-    return EvidenceSearch(best.model, parameters, best.row["elbo"], _table(candidates, rows))
+    _warn(models, rows)
+    return EvidenceSearch(winner, parameters[best], rows[best]["elbo"], _table(parameters, rows))
 
 
 # --------------------------------------------------------------------------------------------------------- fits
@@ -259,18 +244,19 @@ def _last_step(model: BaseEstimator) -> Any:
     return _last_step(model.steps[-1][1]) if isinstance(model, Pipeline) else model
 
 
-def _fit(model: BaseEstimator, X: Samples, y: Targets, fit_params: dict[str, Any]) -> _Fitted:
-    """Fit one candidate; record an exception as its error."""
+def _fit(
+    model: BaseEstimator, X: Samples, y: Targets, fit_params: dict[str, Any]
+) -> tuple[Any, dict[str, Any]]:
+    """Fit one candidate, and return it with its row; without a model, and with NaN and the error, where it fails."""
     started = time.perf_counter()
-    failed = {"elbo": np.nan, "converged": False, "n_iter": np.nan, "n_kernels": np.nan}
+    row: dict[str, Any] = {"elbo": np.nan, "converged": False, "n_iter": np.nan, "n_kernels": np.nan}
     try:
         with holding_back(ConvergenceWarning):
-            model.fit(X, y, **fit_params)
+            bemkl = _last_step(model.fit(X, y, **fit_params))
     except Exception as error:
-        row = failed | {"error": f"{type(error).__name__}: {error}"}
-        return _Fitted(None, row | {"seconds": time.perf_counter() - started})
-    bemkl = _last_step(model)
-    row = {
+        seconds = time.perf_counter() - started
+        return None, row | {"seconds": seconds, "error": f"{type(error).__name__}: {error}"}
+    return model, {
         "elbo": float(bemkl.elbo_),
         "converged": bool(bemkl.converged_),
         "n_iter": int(np.sum(bemkl.n_iter_)),
@@ -278,25 +264,9 @@ def _fit(model: BaseEstimator, X: Samples, y: Targets, fit_params: dict[str, Any
         "seconds": time.perf_counter() - started,
         "error": "",
     }
-    return _Fitted(model, row)
 
 
-def _keep_best(fits: Iterable[_Fitted]) -> tuple[_Fitted, list[dict[str, Any]]]:
-    """Return the fit with the highest bound and the rows of all; no other fitted model is kept."""
-    best, rows = _Fitted(None, {"elbo": -np.inf}), []
-    for index, (model, row) in enumerate(fits):
-        row["index"] = index
-        rows.append(row)
-        if model is None:
-            continue
-        if best.model is not None:
-            refuse_other_sizes(_last_step(best.model), _last_step(model))
-        if best.model is None or row["elbo"] > best.row["elbo"]:
-            best = _Fitted(model, row)
-    return best, rows
-
-
-def _warn(candidates: Sequence[_Candidate], rows: list[dict[str, Any]]) -> None:
+def _warn(models: Sequence[Any], rows: list[dict[str, Any]]) -> None:
     failed = [row["error"] for row in rows if row["error"]]
     if failed:
         warn_user(
@@ -304,8 +274,8 @@ def _warn(candidates: Sequence[_Candidate], rows: list[dict[str, Any]]) -> None:
             FitFailedWarning,
         )
     n_open = sum(
-        not row["converged"] and not row["error"] and candidate.bemkl.tol > 0.0
-        for candidate, row in zip(candidates, rows, strict=True)
+        not row["converged"] and not row["error"] and _last_step(model).tol > 0.0
+        for model, row in zip(models, rows, strict=True)
     )
     if n_open:
         warn_user(
@@ -315,49 +285,27 @@ def _warn(candidates: Sequence[_Candidate], rows: list[dict[str, Any]]) -> None:
         )
 
 
-# -------------------------------------------------------------------------------------------------------- table
-
-
-def _table(candidates: Sequence[_Candidate], rows: list[dict[str, Any]]) -> pd.DataFrame:
+def _table(parameters: list[dict[str, Any]], rows: list[dict[str, Any]]) -> pd.DataFrame:
     import pandas as pd
 
-    names = list(dict.fromkeys(name for candidate in candidates for name in candidate.parameters))
-    results = pd.DataFrame(rows, index=range(len(rows)))
+    results = pd.DataFrame(rows)
     results["difference"] = results["elbo"] - results["elbo"].max()
-    columns = {
-        name: pd.Series([candidate.parameters.get(name) for candidate in candidates], dtype=object)
-        for name in names
-    }
+    names = dict.fromkeys(name for own in parameters for name in own)
+    columns = {name: pd.Series([own.get(name) for own in parameters], dtype=object) for name in names}
     table = pd.concat([pd.DataFrame(columns), results[RESULTS]], axis=1)
     return table.sort_values("elbo", ascending=False, kind="stable", na_position="last")
-
-
-def _short_texts(values: Iterable[Any]) -> list[str]:
-    """Write values of a parameter in one line each; where cut ones would look the same, in full."""
-    full = [" ".join(repr(value).split()) for value in values]
-    short = [_cut(text, 48) for text in full]
-    return short if len(set(short)) == len(set(full)) else full
-
-
-def _cut(text: str, longest: int) -> str:
-    return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 
 # -------------------------------------------------------------------------------------------- comparability of bounds
 
 
 LEAST_CONCENTRATION = 0.5
-NO_INFLUENCE = (
-    "kernel_names",
-    "predictive",
-    "storage",
-    "verbose",
-)
 TASKS = (
     "the bound rises as tasks are tied more closely, unrelated ones too, while their errors grow. Choose it by "
     "cross-validation"
 )
-INCOMPARABLE = {
+NO_INFLUENCE = ("kernel_names", "predictive", "storage", "verbose")
+INCOMPARABLE = dict.fromkeys(NO_INFLUENCE, "the bound does not depend on it") | {
     "margin": "the probability of a score beyond the margin falls as the margin grows, whatever the labels are, so "
     "that the smallest would always win. Choose it by cross-validation",
     "normalize_y": "the bound is that of the target in the units of the fit, and a density changes with them. Choose "
@@ -386,13 +334,16 @@ def refuse_incomparable(models: list[Any]) -> None:
     if len(names) > 1:
         raise ValueError(f"candidates must be estimators of one kind; got {sorted(names)}.")
     values = {name: _distinct(models, name) for name in models[0].get_params(deep=False)}
-    for name in NO_INFLUENCE:
-        if len(values.get(name, ())) > 1:
-            raise ValueError(f"`param_grid` must not vary `{name}`: the bound does not depend on it.")
     for name, reason in INCOMPARABLE.items():
         if len(values.get(name, ())) > 1:
             raise ValueError(f"`param_grid` must not vary `{name}`: {reason}.")
-    _refuse_unlabeled(models)
+    label = getattr(models[0], "unlabeled_label", None)
+    if label is not None:
+        raise ValueError(
+            f"`unlabeled_label` must be None here; got {label!r}. The bound of a semi-supervised fit is often "
+            "highest where all unlabeled samples lie on one side. Choose with the labeled samples alone, then fit "
+            "the winner to all."
+        )
     kinds = values.get("multiclass", [])
     if len(kinds) > 1 and "multinomial" in kinds:
         raise ValueError(
@@ -410,16 +361,6 @@ def refuse_other_sizes(first: BaseEstimator, other: BaseEstimator) -> None:
             f"candidates must have the same number of kernel weights under `kernel_prior` {first.kernel_prior!r}; "
             f"got {sizes[0]} and {sizes[1]}. A prior with a concentration below {LEAST_CONCENTRATION} takes many "
             'nats from the bound for each of them, whatever the data. Use "nonsparse", or cross-validation.'
-        )
-
-
-def _refuse_unlabeled(models: list[Any]) -> None:
-    label = getattr(models[0], "unlabeled_label", None)
-    if label is not None:
-        raise ValueError(
-            f"`unlabeled_label` must be None here; got {label!r}. The bound of a semi-supervised fit is often "
-            "highest where all unlabeled samples lie on one side. Choose with the labeled samples alone, then fit "
-            "the winner to all."
         )
 
 
@@ -470,13 +411,6 @@ LEAST_PROBABILITY = 1e-15
 TOL = 1e-4  # of the bound: probabilities need no more
 
 
-class FoldChoice(NamedTuple):
-    """What folds say."""
-
-    intermediate_scale: float = USUAL
-    held_out: np.ndarray | None = None  # log probabilities (n_samples, n_classes), where scales were compared
-
-
 def choose_by_folds(
     model: Any,
     settings: Settings,
@@ -484,8 +418,10 @@ def choose_by_folds(
     targets: np.ndarray,
     truth: np.ndarray,
     probabilities_of: Callable[[list[Any], Stack, Settings], np.ndarray],
-) -> FoldChoice:
+) -> tuple[float, np.ndarray | None]:
     r"""Return the :math:`\sigma_g` of smallest log loss in five folds, of .1, .3 and 1, and what folds say under it.
+
+    The latter are log probabilities, (n_samples, n_classes), or None where scales are not compared.
 
     Every fold is fitted by "vb" to a part of the training kernels, under the "nonsparse" prior where that of the
     model has no closed-form updates. Nothing is compared, and the usual one returned, for more than 1000 samples,
@@ -510,7 +446,7 @@ def choose_by_folds(
     few = n_samples <= MOST_SAMPLES and stack.n_kernels * n_samples**2 <= MOST_ENTRIES
     smallest = int(np.bincount(truth).min())
     if not few or not whole or smallest < LEAST_SAMPLES:
-        return FoldChoice()
+        return USUAL, None
     loop = settings.loop._replace(  # square kernels have no Newton steps
         tol=max(settings.loop.tol, TOL), accelerate=True, step="coordinate", backend="numpy"
     )
@@ -535,4 +471,4 @@ def choose_by_folds(
             if report is not None:
                 report(n + 1, "log loss of the scales")
     best = int(np.argmax(held_out[:, np.arange(n_samples), truth].sum(axis=1)))
-    return FoldChoice(SCALES[best], held_out[best])
+    return SCALES[best], held_out[best]

@@ -71,19 +71,18 @@ def target_table(y: Targets, tasks: ArrayLike | None = None) -> TaskTable:
     return _table(y, values, np.isfinite(values), tasks)
 
 
-def label_table(y: Targets, tasks: ArrayLike | None = None, missing_label: Any = None) -> TaskTable:
-    """Arrange class labels; None, NaN and `missing_label` mark a task that a sample lacks.
+def label_table(y: Targets, tasks: ArrayLike | None = None) -> TaskTable:
+    """Arrange class labels; None and NaN mark a task that a sample lacks.
 
     Parameters
     ----------
     y : array-like of shape (n_samples, n_tasks) or (n_samples,)
     tasks : array-like of shape (n_samples,), optional
         With `y` of one dimension, the task of every sample.
-    missing_label : label or None
 
     Examples
     --------
-    >>> label_table([[1, -1], [0, 1]], missing_label=-1).present
+    >>> label_table([[1, np.nan], [0, 1]]).present
     array([[ True, False],
            [ True,  True]])
     """
@@ -95,10 +94,6 @@ def label_table(y: Targets, tasks: ArrayLike | None = None, missing_label: Any =
         if values.ndim != 2:
             values = column_or_1d(values)
     present = ~is_missing(values)
-    if missing_label is not None:
-        pairs = zip(values.ravel().tolist(), present.ravel().tolist(), strict=True)
-        present = np.array([is_there and label != missing_label for label, is_there in pairs])
-        present = present.reshape(values.shape)
     if values.ndim == 1 and not present.all():
         raise ValueError(
             f"`y` must hold a label for every sample where it is one vector; {np.sum(~present)} of {len(present)} "
@@ -221,8 +216,8 @@ def task_labels(table: TaskTable) -> tuple[list[np.ndarray], list[np.ndarray]]:
         if len(values) > 2:
             raise ValueError(
                 f"{task} has {len(values)} classes, {_few(values.tolist())}. Only binary classification is "
-                "supported. Recode it, one class against the others in a task of its own, or say which label marks "
-                "that a sample lacks the task (`missing_label`)."
+                "supported. Recode it, one class against the others in a task of its own, or mark samples that lack "
+                "the task by NaN or None."
             )
         if len(values) < 2:
             raise ValueError(

@@ -1,7 +1,7 @@
 """Command `compare`: a short TOML file made into a comparison, every key checked; run what is left of it, and report.
 
 Values in the file are texts, numbers, true or false, and lists of them: what takes an object of Python is for
-`compare_models`.
+`compare_models`, and so are groups, weights and times to events of a table.
 """
 
 from __future__ import annotations
@@ -12,12 +12,9 @@ import os
 import tomllib
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pandas as pd
 from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
@@ -46,9 +43,8 @@ STUDY_KEYS = (
     *("cv", "scoring", "inner_cv", "inner_scoring", "random_state", "unavailable", "keep_predictions"),
     "n_jobs",
 )
-DATA_KEYS = ("file", "target", "event", "drop", "group", "weight")
+DATA_KEYS = ("file", "target", "drop")
 BANK_KEYS = ("kernels", "views", "normalize")
-IN_PYTHON = "What takes an object of Python is for `compare_models` in Python."
 KINDS: dict[type, str] = {str: "text", bool: "true or false", dict: "a table", list: "a list"}
 METRICS_SHOWN = 3
 REPORT, CONFIG = "report.html", "config.toml"
@@ -61,13 +57,9 @@ class Section(dict[str, Any]):
         super().__init__(values)
         self.path, self.file = path, file
 
-    def named(self, key: str = "") -> str:
-        """Return the full name of a key, or of the table itself."""
-        return f"{self.file}: `{'.'.join(part for part in (self.path, key) if part)}`"
-
     def wrong(self, key: str, message: str) -> ValueError:
-        """Make the error that says what is wrong with a key."""
-        return ValueError(f"{self.named(key)} {message}")
+        """Make the error that says what is wrong with a key, or with the table itself."""
+        return ValueError(f"{self.file}: `{'.'.join(part for part in (self.path, key) if part)}`{message}")
 
     @contextmanager
     def blamed(self, key: str = "") -> Iterator[None]:
@@ -76,41 +68,29 @@ class Section(dict[str, Any]):
             yield
         except (ValueError, TypeError, OSError) as error:
             kind = OSError if isinstance(error, OSError) else ValueError
-            raise kind(f"{self.named(key)}: {error}") from error
+            raise kind(*self.wrong(key, f": {error}").args) from error
 
     def refuse_others(self, known: Collection[str], what: str) -> None:
         """Raise for keys beside the known ones of `what`."""
         for key in self:
             if key not in known:
-                raise self.wrong(key, f"is no key of {what}; {did_you_mean(key, known)}")
+                raise self.wrong(key, f" is no key of {what}; {did_you_mean(key, known)}")
 
     def take(self, key: str, kind: type, default: Any = None) -> Any:
         """Return a value of the given type, or the default where the key is absent."""
         if not isinstance(value := self.get(key, default), kind) and key in self:
-            raise self.wrong(key, f"must be {KINDS[kind]}; got {value!r}.")
+            raise self.wrong(key, f" must be {KINDS[kind]}; got {value!r}.")
         return value
 
     def need(self, key: str, example: str) -> str:
         """Return a text that must be there; `example` shows how to give it."""
         if key not in self:
-            raise self.wrong("", f"lacks `{key}`; give it, such as {example}.")
+            raise self.wrong("", f" lacks `{key}`; give it, such as {example}.")
         return str(self.take(key, str))
 
     def section(self, key: str) -> Section:
         """Return the table under a key, an empty one where the key is absent."""
         return Section(self.take(key, dict, {}), f"{self.path}.{key}" if self.path else key, self.file)
-
-    def plain(self, key: str, tables: bool = False) -> Any:
-        """Return a value without anything that stands for an object; `tables` may map names to such values."""
-        value = self[key]
-        held = value if isinstance(value, list) else [value]
-        if tables and isinstance(value, dict):
-            held = list(value.values())
-        if any(isinstance(one, dict) for one in held):
-            raise self.wrong(
-                key, f"holds a table, where texts, numbers, true, false and lists of them may be. {IN_PYTHON}"
-            )
-        return value
 
 
 def read_config(path: Path) -> dict[str, Any]:
@@ -137,31 +117,28 @@ def read_config(path: Path) -> dict[str, Any]:
     for name, example in (("datasets", '[datasets.wdbc] with name = "wdbc"'), ("models", "[models.NAME]")):
         whole = config.section(name)
         if not whole:
-            raise config.wrong(name, f"holds nothing to compare; add a table, such as {example}.")
+            raise config.wrong(name, f" holds nothing to compare; add a table, such as {example}.")
         tables[name] = {key: whole.section(key) for key in whole}
     models = {name: _model(section) for name, section in tables["models"].items()}
     estimators = {name: model[0] if isinstance(model, tuple) else model for name, model in models.items()}
     with config.blamed("models"):
-        times: Any = np.zeros(0, [("event", bool), ("time", float)])
-        is_timed = any("event" in section for section in tables["datasets"].values())
-        task = task_of(estimators, times if is_timed else None)
+        task = task_of(estimators)
     datasets = {name: _data(section, task) for name, section in tables["datasets"].items()}
     _check_views(config, estimators, datasets)
     study = config.section("study")
     study.refuse_others(STUDY_KEYS, "[study]")
-    given = {key: study.plain(key) for key in study}
-    return given | {"datasets": datasets, "models": models}
+    return study | {"datasets": datasets, "models": models}
 
 
 # ----------------------------------------------------------------------------------------------------------- data
 
 
 def _data(section: Section, task: str) -> Any:
-    """Return a name of a data set of the package, or features, target, groups and weights of a file."""
+    """Return a name of a data set of the package, or features and target of a file."""
     if ("name" in section) == ("file" in section):
         raise section.wrong(
             "",
-            'must have either `name`, of a data set of the package such as "wdbc", or `file` with `target`.',
+            ' must have either `name`, of a data set of the package such as "wdbc", or `file` with `target`.',
         )
     if "name" in section:
         section.refuse_others(("name",), "a data set of the package")
@@ -170,40 +147,21 @@ def _data(section: Section, task: str) -> Any:
             entry = look_up(name)
         of = "classification" if entry.classes else "survival" if entry.n_events else "regression"
         if of != task:
-            raise section.wrong("", f"is for {of}, and the models are for {task}. Leave out one of them.")
+            raise section.wrong("", f" is for {of}, and the models are for {task}. Leave out one of them.")
         return name
-    if (task == "survival") != ("event" in section):
-        raise section.wrong(
-            "event",
-            "names the column that says whether the event was seen, for models of survival. Give both.",
-        )
-    table, features = _table_of(section, task)
-    seen = table[section["event"]] if "event" in section else None
-    with section.blamed("target"):
-        y, _ = check_target(table[section["target"]], task, event=seen)
-    columns = (section.take(key, str) for key in ("group", "weight"))
-    return features, y, *(None if column is None else table[column].to_numpy() for column in columns)
-
-
-def _table_of(section: Section, task: str) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Read the table of a data set; return it, and the columns to predict from."""
     section.refuse_others(DATA_KEYS, "a data set in a file")
-    file = section.file.parent / section.need("file", 'file = "cells.csv"')
+    if task == "survival":
+        raise section.wrong("file", " is for labels and numbers. Compare times to events in Python.")
     target = section.need("target", 'target = "diagnosis"')
-    group = section.take("group", str)
-    labels = [target] * (task == "classification") + ([] if group is None else [group])
     with section.blamed("file"):
-        table = read_table(file, labels)
-    roles = {"`target`": [target], "`drop`": section.take("drop", list, [])}
-    for key in ("event", "group", "weight"):
-        column = section.take(key, str)
-        roles[f"`{key}`"] = [] if column is None else [column]
-        if column in table and table[column].isna().any():
-            empty = f"{table[column].isna().sum()} of {len(table)} rows"
-            raise section.wrong(key, f"names the column {column!r}, which is empty in {empty}.")
+        table = read_table(
+            section.file.parent / section.need("file", ""), [target] * (task == "classification")
+        )
     with section.blamed():
-        features = features_of(table, roles)
-        return table, check_features(features, may_be_empty=True)
+        features = features_of(table, {"`target`": [target], "`drop`": section.take("drop", list, [])})
+        features = check_features(features, may_be_empty=True)
+    with section.blamed("target"):
+        return features, check_target(table[target], task)[0]
 
 
 # --------------------------------------------------------------------------------------------------------- models
@@ -215,10 +173,7 @@ def _model(section: Section) -> Any:
     constructor = _constructor(section, name)
     known = inspect.signature(constructor).parameters
     section.refuse_others({"estimator", "standardize", "grid", *known}, f"a model with the estimator {name}")
-    values = {key: section.plain(key) for key in section if key in known and key != "kernels"}
-    has_kernels = "kernels" in known
-    if has_kernels and "kernels" in section:
-        values["kernels"] = _bank(section, "kernels", section["kernels"])
+    values = {key: _value(section, key, section[key]) for key in section if key in known}
     with section.blamed():
         estimator = constructor(**values)
     grid = section.section("grid")
@@ -226,9 +181,8 @@ def _model(section: Section) -> Any:
     tried: dict[str, list[Any]] = {}
     for key in grid:
         if not grid.take(key, list):
-            raise grid.wrong(key, "must be a list of the values to try, such as [0.1, 1.0, 10.0]; got [].")
-        of_banks = key == "kernels" and has_kernels
-        tried[key] = [_bank(grid, key, one) for one in grid[key]] if of_banks else grid.plain(key)
+            raise grid.wrong(key, " must be a list of the values to try, such as [0.1, 1.0, 10.0]; got [].")
+        tried[key] = [_value(grid, key, one) for one in grid[key]]
     if section.take("standardize", bool, True):
         scaler = StandardScaler().set_output(transform="pandas")  # views may name columns
         estimator = Pipeline([("standardize", scaler), ("model", estimator)])
@@ -236,18 +190,18 @@ def _model(section: Section) -> Any:
     return (estimator, tried) if tried else estimator
 
 
-def _bank(section: Section, key: str, value: object) -> KernelBank:
-    """Return kernels that are named, or described by names, views and normalizations."""
+def _value(section: Section, key: str, value: Any) -> Any:
+    """Return a value of a parameter; kernels are named, or described by names, views and normalizations."""
+    if isinstance(value, dict) and key == "kernels":
+        Section(value, f"{section.path}.{key}", section.file).refuse_others(BANK_KEYS, "kernels")
+        return KernelBank(**value)
     if isinstance(value, dict):
-        table = Section(value, f"{section.path}.{key}", section.file)
-        table.refuse_others(BANK_KEYS, "kernels")
-        return KernelBank(**{name: table.plain(name, tables=True) for name in table})
-    if isinstance(value, str) or (isinstance(value, list) and all(isinstance(one, str) for one in value)):
-        return KernelBank(value)
-    raise section.wrong(
-        key,
-        f'must be names, such as "auto", or a table of {", ".join(BANK_KEYS)}; got {value!r}. {IN_PYTHON}',
-    )
+        raise section.wrong(
+            key,
+            " holds a table, where texts, numbers, true, false and lists of them may be. What takes an object of "
+            "Python is for `compare_models` in Python.",
+        )
+    return KernelBank(value) if key == "kernels" else value
 
 
 def _check_views(config: Section, models: dict[str, BaseEstimator], datasets: dict[str, Any]) -> None:
@@ -265,7 +219,11 @@ def _check_views(config: Section, models: dict[str, BaseEstimator], datasets: di
 
 def _constructor(section: Section, name: str) -> Callable[..., BaseEstimator]:
     """Find the class of an estimator of this package by name, or of scikit-learn by module and name."""
-    known = _estimators()
+    ends = ("Classifier", "Regressor", "Survival")
+    names = [(module, own) for module in (bemkl, gp, discriminative) for own in module.__all__]
+    known = {
+        own: getattr(module, own) for module, own in names if own.endswith(ends) and "Multitask" not in own
+    }
     if name in known:
         return known[name]
     module, _, last = name.rpartition(".")
@@ -278,21 +236,9 @@ def _constructor(section: Section, name: str) -> Callable[..., BaseEstimator]:
             return found
     raise section.wrong(
         "estimator",
-        f"is {name!r}; {did_you_mean(name, known, n=3)} Estimators of scikit-learn are given with their module, such "
-        'as "sklearn.svm.SVC".',
+        f" is {name!r}; {did_you_mean(name, known, n=3)} Estimators of scikit-learn are given with their module, "
+        'such as "sklearn.svm.SVC".',
     )
-
-
-@cache
-def _estimators() -> dict[str, Callable[..., BaseEstimator]]:
-    """Return the classifiers, regressors and models of survival of this package that predict one target."""
-    ends = ("Classifier", "Regressor", "Survival")
-    names = [(module, name) for module in (bemkl, gp, discriminative) for name in module.__all__]
-    return {
-        name: getattr(module, name)
-        for module, name in names
-        if name.endswith(ends) and "Multitask" not in name
-    }
 
 
 # -------------------------------------------------------------------------------------------------------- command

@@ -5,12 +5,8 @@ A folder is written beside, then renamed: a half-written one never looks like a 
 
 from __future__ import annotations
 
-import errno
-import glob
-import re
 import secrets
 import shutil
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -26,8 +22,6 @@ from bayesmkl.cli.tables import check_target, match_columns, notes_of_warnings, 
 CONFIG, MODEL = "config.json", "model.skops"
 HELD_OUT, TRAINING_ROWS = "held_out", "training_rows.txt"  # a table, and hashes, in the folder of a run
 NEW, OLD = ".part", ".old"  # ends of the names of the folder that is written, and of the one that it replaces
-ABANDONED = 86400.0  # seconds after which a temporary folder counts as left by a killed process
-TAKEN = (errno.ENOTEMPTY, errno.EEXIST)  # another process has made a folder there
 RUN_FORMAT, RUN_VERSION = "bayesmkl-run", 3
 AGAIN = "Run `bayesmkl fit` again."
 TAIL = 0.03  # of the time to an event, on either side of its interval
@@ -83,7 +77,6 @@ def folder_beside(path: Path, force: bool) -> Iterator[Path]:
 
     What an earlier run has written stays until then, and comes back if the last step fails.
     """
-    _tidy(path)
     check_free(path, force)
     target = path.absolute()
     beside = target.with_name(f".{target.name}.{secrets.token_hex(4)}{NEW}")
@@ -96,11 +89,6 @@ def folder_beside(path: Path, force: bool) -> Iterator[Path]:
             target.rename(old)
         beside.rename(target)
     except OSError as error:
-        if error.errno in TAKEN:
-            raise ValueError(
-                f"--out {str(path)!r} was written by another run meanwhile, which is kept. Choose another folder, or "
-                "replace it with --force."
-            ) from error
         if error.errno not in NO_SPACE:
             raise
         raise not_written(f"--out {str(path)!r}", error) from error
@@ -111,23 +99,8 @@ def folder_beside(path: Path, force: bool) -> Iterator[Path]:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _tidy(path: Path) -> None:
-    """Put back the run that a killed process had moved away, and remove what others left long ago."""
-    target = path.absolute()
-    for left in target.parent.glob(f".{glob.escape(target.name)}.*"):
-        if re.fullmatch(rf"\.[0-9a-f]{{8}}({NEW}|{OLD})", left.name[len(target.name) + 1 :]) is None:
-            continue
-        with suppress(OSError):  # removed by another process, or not ours
-            if left.suffix == OLD and not target.exists():
-                left.rename(target)
-            elif time.time() - left.stat().st_mtime > ABANDONED:
-                shutil.rmtree(left)
-
-
 def config_of(path: Path) -> dict[str, Any]:
     """Return what is known about the model of a run."""
-    if not path.exists():
-        _tidy(path)
     if not path.is_dir():
         raise FileNotFoundError(f"there is no folder {str(path)!r}; `bayesmkl fit` makes one.")
     for name in (CONFIG, MODEL):

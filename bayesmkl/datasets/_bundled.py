@@ -119,7 +119,7 @@ def make_bunch(
     y: Any = target
     if as_frame:
         X = pd.DataFrame(data, columns=list(feature_names))
-        y = pd.Series(target, name="target")
+        y = target if entry.n_events else pd.Series(target, name="target")
     if return_X_y:
         return X, y
     bunch = Bunch(
@@ -146,6 +146,13 @@ LOADER = entries(
         If `return_X_y` or `as_frame` is neither True nor False.
     """
 )
+
+
+def _of_sklearn(name: str, source: dict[str, Any], return_X_y: bool, as_frame: bool) -> Any:
+    names = list(map(str, source["feature_names"]))  # NumPy's are another type
+    return make_bunch(
+        TABLE[name], source["data"], source["target"], names, return_X_y=return_X_y, as_frame=as_frame
+    )
 
 
 @fill_docs(LOADER)
@@ -182,14 +189,7 @@ def load_wdbc(*, return_X_y: bool = False, as_frame: bool = False) -> Bunch | tu
     malignant malignant benign
     """
     source = sklearn_datasets.load_breast_cancer()
-    return make_bunch(
-        TABLE["wdbc"],
-        source.data,
-        1 - 2 * source.target,
-        source.feature_names.tolist(),  # plain strings: joined to other names, NumPy's are another type
-        return_X_y=return_X_y,
-        as_frame=as_frame,
-    )
+    return _of_sklearn("wdbc", source | {"target": 1 - 2 * source.target}, return_X_y, as_frame)
 
 
 @fill_docs(LOADER)
@@ -218,15 +218,7 @@ def load_iris(*, return_X_y: bool = False, as_frame: bool = False) -> Bunch | tu
     >>> X.shape
     (150, 4)
     """
-    source = sklearn_datasets.load_iris()
-    return make_bunch(
-        TABLE["iris"],
-        source.data,
-        source.target,
-        source.feature_names,
-        return_X_y=return_X_y,
-        as_frame=as_frame,
-    )
+    return _of_sklearn("iris", sklearn_datasets.load_iris(), return_X_y, as_frame)
 
 
 @fill_docs(LOADER)
@@ -253,15 +245,7 @@ def load_wine(*, return_X_y: bool = False, as_frame: bool = False) -> Bunch | tu
     >>> load_wine(as_frame=True).data.columns[0]
     'alcohol'
     """
-    source = sklearn_datasets.load_wine()
-    return make_bunch(
-        TABLE["wine"],
-        source.data,
-        source.target,
-        source.feature_names,
-        return_X_y=return_X_y,
-        as_frame=as_frame,
-    )
+    return _of_sklearn("wine", sklearn_datasets.load_wine(), return_X_y, as_frame)
 
 
 @fill_docs(LOADER)
@@ -296,15 +280,7 @@ def load_diabetes(*, return_X_y: bool = False, as_frame: bool = False) -> Bunch 
     >>> print(X[0, 0], y[0])
     59.0 151.0
     """
-    source = sklearn_datasets.load_diabetes(scaled=False)
-    return make_bunch(
-        TABLE["diabetes"],
-        source.data,
-        source.target,
-        source.feature_names,
-        return_X_y=return_X_y,
-        as_frame=as_frame,
-    )
+    return _of_sklearn("diabetes", sklearn_datasets.load_diabetes(scaled=False), return_X_y, as_frame)
 
 
 @fill_docs(LOADER)
@@ -429,7 +405,9 @@ def load_gbsg2(*, return_X_y: bool = False, as_frame: bool = False) -> Bunch | t
         "receptors": ["progesterone_receptor", "estrogen_receptor"],
         "treatment": ["hormone_therapy"],
     }
-    return _times_bunch("gbsg2", columns, views, table["cens"], table["time"], return_X_y, as_frame)
+    return _times_bunch(
+        "gbsg2", columns, views, table["cens"], table["time"], return_X_y=return_X_y, as_frame=as_frame
+    )
 
 
 @fill_docs(LOADER)
@@ -489,7 +467,9 @@ def load_lung(*, return_X_y: bool = False, as_frame: bool = False) -> Bunch | tu
         "patient": ["karnofsky_patient"],
         "nutrition": ["meal_calories", "weight_loss"],
     }
-    return _times_bunch("lung", columns, views, table["status"], table["time"], return_X_y, as_frame)
+    return _times_bunch(
+        "lung", columns, views, table["status"], table["time"], return_X_y=return_X_y, as_frame=as_frame
+    )
 
 
 def _read_table(name: str) -> pd.DataFrame:
@@ -501,22 +481,16 @@ def _times_bunch(
     name: str,
     columns: dict[str, pd.Series],
     views: dict[str, list[str]],
-    event: pd.Series,
-    time: pd.Series,
-    return_X_y: bool,
-    as_frame: bool,
+    event: Any,
+    time: Any,
+    **options: bool,
 ) -> Any:
-    check_flag("return_X_y", return_X_y)
-    check_flag("as_frame", as_frame)
     target = np.empty(len(time), dtype=[("event", bool), ("time", float)])
     target["event"], target["time"] = event == 1, time
     data = np.column_stack([column.to_numpy(dtype=float) for column in columns.values()])
     names = list(columns)
     positions = {view: [names.index(column) for column in held] for view, held in views.items()}
-    found: Any = make_bunch(TABLE[name], data, target, names, views=positions)
-    if as_frame:
-        found.data = pd.DataFrame(data, columns=names)
-    return (found.data, found.target) if return_X_y else found
+    return make_bunch(TABLE[name], data, target, names, views=positions, **options)
 
 
 LOADERS: dict[str, Callable[..., Any]] = {

@@ -7,15 +7,12 @@ File                                                  Content
 ====================================================  ================================================================
 ``kernels.npy``                                       array (n_kernels, n_samples, n_samples); or
 ``kernel_01.npy``, ``kernel_02.npy``, ...             one matrix (n_samples, n_samples) each, in the order of the
-                                                      numbers; ``.csv`` (no header) instead of ``.npy`` will do; or
-``kernels.mat``                                       variable ``kernels``, (n_samples, n_samples, n_kernels) or as
-                                                      above; may hold ``labels`` and ``splits`` as well
+                                                      numbers; ``.csv`` (no header) instead of ``.npy`` will do
 ``distances.npy``, ``distance_01.npy``, ...           the same for distances
 ``labels.csv``                                        header ``label``, then a label (number or text) per line; or
-                                                      ``labels.npy``, or the variable ``labels`` (n_samples,)
+                                                      ``labels.npy``
 ``splits.csv``                                        optional: a column per split with its name as header; ``train``,
-                                                      ``test`` or nothing in the line of each sample; or the variable
-                                                      ``splits`` (n_samples, n_splits) with 1, 2 and 0
+                                                      ``test`` or nothing in the line of each sample
 ====================================================  ================================================================
 """
 
@@ -26,30 +23,21 @@ import io
 import os
 import re
 import zlib
-from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import partial, reduce
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-import scipy.io
 from scipy import sparse
-from scipy.sparse import issparse
 from sklearn.utils import Bunch
 
 from bayesmkl._utils.files import as_path, load_array
 from bayesmkl._utils.given import refuse_unevaluated
 from bayesmkl._utils.memory import require_memory
-from bayesmkl._utils.tables import (
-    TextTable,
-    as_labels,
-    bytes_of_text,
-    named,
-    numbers_in,
-    other_separator,
-    read_text,
-)
+from bayesmkl._utils.tables import bytes_of_text, first_row, named, other_separator, read_table
 from bayesmkl._utils.validation import check_integer, shown
 from bayesmkl._utils.warnings import warn_user
 
@@ -67,30 +55,27 @@ LAYOUT = {
     "kernels": f"kernels.npy {_STACK} or kernel_01.npy, kernel_02.npy, ..., {_LABELS}",
     "distances": f"distances.npy {_STACK} or distance_01.npy, distance_02.npy, ..., {_LABELS}",
 }
-_PARTS = ("train", "test")
 Folder = tuple[np.ndarray, np.ndarray, list[tuple[np.ndarray, np.ndarray]] | None]
 
 
 def _find_data(folder: Path, content: str) -> list[Path]:
     """Return the files that hold the kernels or distances; none where there is no such data."""
-    whole = [file for suffix in (".npy", ".mat") if (file := folder / f"{content}{suffix}").is_file()]
+    whole = [folder / f"{content}.npy"] if (folder / f"{content}.npy").is_file() else []
     numbered = re.compile(rf"{content[:-1]}_(\d+)\.(npy|csv)")
     files = sorted(folder.glob(f"{content[:-1]}_*"))
     single = sorted((int(match[1]), file) for file in files if (match := numbered.fullmatch(file.name)))
-    numbers = [number for number, _ in single]
-    if len(whole) > 1 or (whole and single):
+    if whole and single:
         raise ValueError(
             f"{_which(folder, [*whole, *(file for _, file in single)])} Remove all forms but one."
         )
-    for number, (first, file), (second, other) in zip(numbers, single, single[1:], strict=False):
-        if first == second:
+    for (number, file), (following, other) in pairwise(single):
+        if number == following:
             raise ValueError(f"{_which(folder, [file, other])} Both are number {number}; remove one.")
-    lacking = sorted(set(range(numbers[0], numbers[-1])) - set(numbers)) if single else []
-    if lacking:
-        raise ValueError(
-            f"{str(folder)!r} has {content} {numbers[0]} to {numbers[-1]}, but none with number {lacking[0]}. Copy "
-            "the file, or number those that are there without gaps."
-        )
+        if number + 1 < following:
+            raise ValueError(
+                f"{str(folder)!r} has {content} up to number {single[-1][0]}, but none with number {number + 1}. "
+                "Copy the file, or number those that are there without gaps."
+            )
     return whole or [file for _, file in single]
 
 
@@ -108,12 +93,11 @@ def load_kernels(folder: str | os.PathLike[str], content: str = "kernels", retur
     folder : path
         With the matrices in one of these forms: ``kernels.npy``, an array (n_kernels, n_samples, n_samples);
         ``kernel_01.npy``, ``kernel_02.npy``, ... or the same as ``.csv`` without a header, one matrix each, in the
-        order of their numbers; ``kernels.mat`` with the variable ``kernels``, (n_samples, n_samples, n_kernels).
+        order of their numbers.
         Where there are as many kernels as samples, the order is the one in which all matrices are symmetric.
         Rows and columns are all samples, those to train on and those to test on. Beside them ``labels.csv``, with the
-        header ``label`` and a number or text per line, or ``labels.npy``, or ``labels`` in the ``.mat`` file; and
-        ``splits.csv`` if there are splits, a column with a header each, whose lines hold ``train``, ``test`` or
-        nothing (in the ``.mat`` file: ``splits`` with 1, 2 and 0).
+        header ``label`` and a number or text per line, or ``labels.npy``; and ``splits.csv`` if there are splits, a
+        column with a header each, whose lines hold ``train``, ``test`` or nothing.
     content : {"kernels", "distances"}, default="kernels"
         With "distances" the files have that name, and hold distances: apply a function such as
         :math:`\exp(-d / s)` to make kernels of them.
@@ -174,46 +158,6 @@ def _read_folder(path: Path, content: str) -> Folder:
     files = _find_data(path, content)
     if not files:
         raise FileNotFoundError(f"{folder!r} must hold {LAYOUT[content]}.")
-    held: dict[str, Any] = {}
-    if files[0].suffix == ".mat":
-        held = _read_mat(files[0], content)
-    elif len(files) == 1 and files[0].stem == content:
-        held = {content: _read_matrix(files[0])}
-    else:
-        held = {content: _stacked(files)}
-    X = _samples_first(held[content], files[0])
-    _check_finite(X, folder, content)
-    y = _labels(path, held)
-    if len(y) != len(X):
-        raise ValueError(f"{folder!r} has {content} of {len(X)} samples, but {len(y)} labels.")
-    return X, y, _splits(path, held, len(y))
-
-
-def _read_matrix(file: Path) -> np.ndarray:
-    try:
-        if file.suffix == ".npy":
-            return _real(load_array(file))
-        return numbers_in(read_text(file, header=False).columns)
-    except (OSError, EOFError, ValueError) as error:
-        raise ValueError(f"{str(file)!r} cannot be read as numbers: {error}") from error
-
-
-def _real(found: Any) -> np.ndarray:
-    """Return real numbers in double precision; raise for other objects."""
-    array = np.asarray(found)
-    if array.dtype.kind not in "biufU":
-        raise ValueError(f"it holds entries of type {array.dtype}, not real numbers")
-    return array.astype(np.float64)
-
-
-def _read_words(file: Path) -> TextTable:
-    try:
-        return read_text(file)
-    except ValueError as error:
-        raise ValueError(f"{str(file)!r} cannot be read: {error}.") from error
-
-
-def _stacked(files: list[Path]) -> np.ndarray:
     matrices = [_read_matrix(file) for file in files]
     for file, matrix in zip(files, matrices, strict=True):
         if matrix.shape != matrices[0].shape:
@@ -221,14 +165,35 @@ def _stacked(files: list[Path]) -> np.ndarray:
                 f"{str(file)!r} has shape {matrix.shape}, but {files[0].name} has {matrices[0].shape}; all must be "
                 "(n_samples, n_samples)."
             )
-    return np.stack(matrices)
+    X = _samples_first(matrices[0] if files[0].stem == content else np.stack(matrices), files[0])
+    if not np.isfinite(X).all():
+        raise ValueError(
+            f"{folder!r} has {int((~np.isfinite(X)).sum())} numbers in its {content} that are not finite."
+        )
+    y = _labels(path)
+    if len(y) != len(X):
+        raise ValueError(f"{folder!r} has {content} of {len(X)} samples, but {len(y)} labels.")
+    return X, y, _splits(path / "splits.csv", len(y))
+
+
+def _read_matrix(file: Path) -> np.ndarray:
+    try:
+        if file.suffix == ".csv":
+            data = bytes_of_text(file)
+            first_row(data)
+            return pd.read_csv(io.BytesIO(data), header=None, float_precision="round_trip").to_numpy(
+                np.float64
+            )
+        found = np.asarray(load_array(file))
+        if found.dtype.kind not in "biuf":
+            raise ValueError(f"it holds entries of type {found.dtype}, not real numbers")
+        return found.astype(np.float64)
+    except (OSError, EOFError, ValueError) as error:
+        raise ValueError(f"{str(file)!r} cannot be read as numbers: {error}") from error
 
 
 def _samples_first(stack: np.ndarray, file: Path) -> np.ndarray:
     """Return (n_samples, n_samples, n_kernels) from that or from kernels first."""
-    is_mat = file.suffix == ".mat"
-    if is_mat and stack.ndim == 2:  # MATLAB drops the last axis of one kernel
-        stack = stack[:, :, None]
     first = stack.ndim == 3 and stack.shape[1] == stack.shape[2]
     last = stack.ndim == 3 and stack.shape[0] == stack.shape[1]
     if stack.size == 0 or not (first or last):
@@ -240,119 +205,62 @@ def _samples_first(stack: np.ndarray, file: Path) -> np.ndarray:
         of_first, of_last = (
             np.allclose(stack, np.swapaxes(stack, *axes), equal_nan=True) for axes in ((1, 2), (0, 1))
         )
-        first = not is_mat if of_first == of_last else of_first
+        first = of_first or not of_last
     return np.moveaxis(stack, 0, 2) if first else stack
 
 
-def _read_mat(file: Path, content: str) -> dict[str, Any]:
-    try:
-        found = scipy.io.loadmat(file, chars_as_strings=True)
-    except Exception as error:  # of damaged files the reader raises what it may
-        raise ValueError(f"{str(file)!r} cannot be read ({error}). Save it with -v7, or as .npy.") from error
-    if content not in found:
-        names = ", ".join(name for name in found if not name.startswith("__"))
-        raise ValueError(f"{str(file)!r} must have the variable `{content}`; it has {names}.")
-    try:
-        values = found[content]
-        held = {content: _real(values.toarray() if issparse(values) else values)}
-    except ValueError as error:
-        raise ValueError(
-            f"{str(file)!r} must have an array of numbers `{content}`, (n_samples, n_samples, n_kernels): {error}."
-        ) from error
-    return held | {name: _texts(found[name]) for name in ("labels", "splits") if name in found}
-
-
-def _texts(values: Any) -> np.ndarray:
-    """Return the entries of a cell array as such, and texts without the blanks that fill them up."""
-    array = np.asarray(values)
-    if array.dtype == object:
-        entries = [np.asarray(entry).ravel() for entry in array.ravel()]
-        array = np.array([entry[0] if len(entry) == 1 else None for entry in entries], dtype=object).reshape(
-            array.shape
-        )
-        if all(isinstance(entry, str) for entry in array.flat):
-            array = array.astype(str)
-    return np.char.rstrip(array) if array.dtype.kind == "U" else array
-
-
-def _check_finite(X: np.ndarray, folder: str, content: str) -> None:
-    if not np.isfinite(X).all():
-        raise ValueError(
-            f"{folder!r} has {int((~np.isfinite(X)).sum())} numbers in its {content} that are not finite."
-        )
-
-
-def _labels(path: Path, held: dict[str, Any]) -> np.ndarray:
+def _labels(path: Path) -> np.ndarray:
     files = [file for name in ("labels.csv", "labels.npy") if (file := path / name).is_file()]
+    if not files:
+        raise FileNotFoundError(f"{str(path)!r} has no labels.csv (header `label`, one label per line).")
     if len(files) > 1:
         raise ValueError(f"{_which(path, files)} Remove one.")
-    if files and "labels" in held:
-        raise ValueError(
-            f"{str(path)!r} has labels twice: in {files[0].name}, and beside the numbers. Remove one."
-        )
-    if not files and "labels" not in held:
-        raise FileNotFoundError(f"{str(path)!r} has no labels.csv (header `label`, one label per line).")
-    where = str(files[0] if files else path)
-    if not files:
-        labels = np.asarray(held["labels"])
-    elif files[0].suffix == ".npy":
+    where = repr(str(files[0]))
+    if files[0].suffix == ".npy":
         try:
             labels = np.asarray(load_array(files[0]))
         except (OSError, EOFError, ValueError) as error:
             raise ValueError(
-                f"{where!r} cannot be read as numbers or texts ({error}). Save labels with np.save(file, "
+                f"{where} cannot be read as numbers or texts ({error}). Save labels with np.save(file, "
                 "np.asarray(labels, dtype=str))."
             ) from error
     else:
-        names, columns = _read_words(files[0])
-        if names != ["label"]:
+        table = read_table(files[0], ["label"])
+        if list(table) != ["label"]:
             raise ValueError(
-                f"{where!r} must have one column, `label`; got {named(names)}. The first line is the header."
+                f"{where} must have one column, `label`; got {named(list(map(str, table)))}. The first line is "
+                "the header."
             )
-        labels = as_labels(columns[0])
-        labels = labels.astype(str) if labels.dtype == object and not pd.isna(labels).any() else labels
+        labels = table["label"].to_numpy()
     if labels.ndim == 0 or max(labels.shape, default=0) != labels.size:
-        raise ValueError(f"{where!r} must hold a label per sample, (n_samples,); got shape {labels.shape}.")
+        raise ValueError(f"{where} must hold a label per sample, (n_samples,); got shape {labels.shape}.")
     missing = int(pd.isna(labels).sum())
     if missing:
-        raise ValueError(f"{where!r} has {missing} empty labels.")
+        raise ValueError(f"{where} has {missing} empty labels.")
+    labels = labels.astype(str) if labels.dtype == object else labels
     if labels.dtype.kind not in "biufU":
-        raise ValueError(f"{where!r} must hold labels that are numbers or texts; got type {labels.dtype}.")
+        raise ValueError(f"{where} must hold labels that are numbers or texts; got type {labels.dtype}.")
     return labels.ravel()
 
 
-def _splits(path: Path, held: dict[str, Any], n_samples: int) -> list[tuple[np.ndarray, np.ndarray]] | None:
-    file = path / "splits.csv"
-    if file.is_file() and "splits" in held:
-        raise ValueError(
-            f"{str(path)!r} has splits twice: in {file.name}, and beside the numbers. Remove one."
-        )
-    if file.is_file():
-        table = np.array([column.tolist() for column in _read_words(file).columns]).T
-        unknown = sorted(set(np.unique(table)) - {*_PARTS, ""})
-        if unknown:
-            raise ValueError(f"{str(file)!r} must hold `train`, `test` or nothing; got {str(unknown[0])!r}.")
-        parts = np.where(table == "train", 1, np.where(table == "test", 2, 0))
-    elif "splits" in held:
-        parts = np.asarray(held["splits"])
-        other = parts[~np.isin(parts, (0, 1, 2))]
-        if other.size:
-            raise ValueError(
-                f"{str(path)!r}: `splits` must hold 1 (train), 2 (test) and 0; got {shown(other.ravel()[0].item())}."
-            )
-        parts = parts.T if len(parts) == 1 else parts
-    else:
+def _splits(file: Path, n_samples: int) -> list[tuple[np.ndarray, np.ndarray]] | None:
+    if not file.is_file():
         return None
-    if parts.ndim != 2 or len(parts) != n_samples:
+    parts = read_table(file).fillna("")
+    unknown = sorted({*map(str, np.unique(parts.to_numpy(dtype=str)))} - {"train", "test", ""})
+    if unknown:
+        raise ValueError(f"{str(file)!r} must hold `train`, `test` or nothing; got {unknown[0]!r}.")
+    if len(parts) != n_samples:
         raise ValueError(
-            f"{str(path)!r} must have splits of shape (n_samples, n_splits), with {n_samples} samples as the labels; "
-            f"got shape {parts.shape}."
+            f"{str(file)!r} must have a line for each of the {n_samples} labels below its header; got {len(parts)}."
         )
-    splits = [(np.flatnonzero(column == 1), np.flatnonzero(column == 2)) for column in parts.T]
+    splits = [
+        (np.flatnonzero(parts[name] == "train"), np.flatnonzero(parts[name] == "test")) for name in parts
+    ]
     for number, (train, test) in enumerate(splits, 1):
         if not len(train) or not len(test):
             raise ValueError(
-                f"{str(path)!r}: split {number} has {len(train)} samples to train on and {len(test)} to test on; "
+                f"{str(file)!r}: split {number} has {len(train)} samples to train on and {len(test)} to test on; "
                 "both are needed."
             )
     return splits
@@ -393,7 +301,7 @@ def read_gene_sets(
     Raises
     ------
     ValueError
-        If the file is not as above, two sets have one name, or no set is left; if `columns` are not different names,
+        If the file is not as above, two sets have one name, or no set is left; if `columns` are no names,
         or the sizes are not whole numbers in ascending order.
     FileNotFoundError
         If there is no such file.
@@ -472,12 +380,6 @@ def _column_names(columns: Any) -> list[str]:
             f"`columns` must have names that are text; got {shown(strange[0])} of type {type(strange[0]).__name__}. "
             "Name them by their genes, `X.columns = genes`, numbers of genes as text, `X.columns.astype(str)`."
         )
-    twice = [str(name) for name, count in Counter(names).items() if count > 1]
-    if twice:
-        raise ValueError(
-            f"`columns` must have different names; more than one is called {_some(twice)}. Merge columns of one "
-            "gene, as by their mean, or rename them."
-        )
     return [str(name) for name in names]
 
 
@@ -528,39 +430,19 @@ def _some(genes: Sequence[str]) -> str:
     return named([gene[:LONGEST_NAME] for gene in genes])
 
 
-UNIQUE = {
-    "obs_names": "Leave repeated samples out, or rename them alike in all modalities",
-    "var_names": "Call `.var_names_make_unique()`",
-}
-
-
-def from_mudata(
-    mdata: Any,
-    target: str | None = None,
-    *,
-    covariates: Sequence[str] = (),
-    modalities: Sequence[str] | None = None,
-    var_view: str | None = None,
-    layer: str | None = None,
-) -> Bunch:
+def from_mudata(mdata: Any, target: str | None = None, *, covariates: Sequence[str] = ()) -> Bunch:
     """Make a table of annotated matrices: modalities become views, columns of `obs` the target and covariates.
 
     Parameters
     ----------
     mdata : MuData, AnnData or dict of str to AnnData
         Samples are rows of ``X``. Modalities may have different samples; of those that lack one, its columns are NaN.
+        A dict chooses modalities, ``{"rna": mdata["rna"]}``.
     target : str, default=None
         Column of ``obs`` to predict; None leaves the target out.
     covariates : sequence of str, default=()
         Columns of ``obs`` that become columns of the table, in no view. Numbers stay what they are; texts do, too,
         and want an encoder, such as that of :func:`~bayesmkl.kernels.make_bank`.
-    modalities : sequence of str, default=None
-        Which ones, in this order; None takes all.
-    var_view : str, default=None
-        Column of ``var`` that says to which view a variable of a modality belongs, such as the type of features in
-        an AnnData. None: a view for each modality.
-    layer : str, default=None
-        Entry of ``layers`` in place of ``X``.
 
     Returns
     -------
@@ -574,8 +456,8 @@ def from_mudata(
     TypeError
         If `mdata` is none of these, or one name is given where a list is expected.
     ValueError
-        For names that `mdata` does not have, samples, variables or columns of one name, no values, and a target or a
-        view that is missing.
+        For names that `mdata` does not have, samples, variables or columns of one name, no values, and a target that
+        is missing.
     MemoryError
         If sparse matrices do not fit as a table.
 
@@ -597,49 +479,37 @@ def from_mudata(
     {'rna': ['rna:TP53', 'rna:BAX'], 'protein': ['protein:CD4']}
     """
     parts = _parts(mdata)
-    for what, one in (("modalities", modalities), ("covariates", covariates)):
-        if isinstance(one, str):
-            raise TypeError(f"`{what}` must be a list of names; got {one!r}. Use [{one!r}].")
-    names = list(parts) if modalities is None else list(modalities)
-    unknown = next((name for name in names if name not in parts), None)
-    if unknown is not None or not names or len(set(names)) < len(names):
-        raise ValueError(f"`modalities` must be among {shown(list(parts))}, each once; got {shown(names)}.")
-    for name in names:
-        for kind, remedy in UNIQUE.items():
-            labels = pd.Index(getattr(parts[name], kind))
-            if not labels.is_unique:
-                twice = shown(labels[labels.duplicated()][0])
-                raise ValueError(
-                    f"`mdata` must have different {kind} in a modality; {twice} comes several times in {name!r}. "
-                    f"{remedy}."
-                )
+    if isinstance(covariates, str):
+        raise TypeError(f"`covariates` must be a list of names; got {covariates!r}. Use [{covariates!r}].")
+    for name, part in parts.items():
+        labels = pd.Index(part.obs_names)
+        if not labels.is_unique:
+            raise ValueError(
+                f"`mdata` must have different obs_names in a modality; {shown(labels[labels.duplicated()][0])} comes "
+                f"several times in {name!r}. Leave repeated samples out, or rename them alike in all modalities."
+            )
+    names = [pd.Index(part.obs_names) for part in parts.values()]
     own = getattr(mdata, "obs_names", None)
-    samples = pd.Index(own) if own is not None else _joined([parts[name].obs_names for name in names])
-    n_features = sum(len(parts[name].var_names) for name in names)
+    samples = pd.Index(own) if own is not None else reduce(partial(pd.Index.union, sort=False), names)
+    n_features = sum(len(part.var_names) for part in parts.values())
     require_memory(
         8 * len(samples) * n_features,
         f"a table of {len(samples)} samples and {n_features} variables",
         "Select variables first, such as the highly variable ones.",
     )
-    views: dict[str, list[str]] = {}
-    frames = []
-    for name in names:
-        part = parts[name]
-        columns = [f"{name}:{variable}" for variable in part.var_names]
-        frames.append(
-            pd.DataFrame(_matrix(part, name, layer), pd.Index(part.obs_names), columns).reindex(samples)
-        )
-        for column, view in zip(columns, _views(part, name, var_view), strict=True):
-            views.setdefault(view, []).append(column)
+    views = {name: [f"{name}:{variable}" for variable in part.var_names] for name, part in parts.items()}
+    frames = [
+        pd.DataFrame(_matrix(part, name), own_names, views[name]).reindex(samples)
+        for own_names, (name, part) in zip(names, parts.items(), strict=True)
+    ]
     obs = getattr(mdata, "obs", None)
     if obs is None:
-        obs = pd.concat([pd.DataFrame(parts[name].obs) for name in names], axis=1).reindex(samples)
-    for what, wanted in (("covariates", list(covariates)), ("target", [] if target is None else [target])):
-        absent = next((one for one in wanted if list(obs.columns).count(one) != 1), None)
-        if absent is not None:
+        obs = pd.concat([pd.DataFrame(part.obs) for part in parts.values()], axis=1).reindex(samples)
+    for one in [*covariates, *([] if target is None else [target])]:
+        if list(obs.columns).count(one) != 1:
             raise ValueError(
-                f"`{what}` must name columns of `obs`; got {absent!r}, which is there "
-                f"{list(obs.columns).count(absent)} times. The columns are {shown(list(obs.columns))}."
+                f"`{'target' if one == target else 'covariates'}` must name columns of `obs`; got {one!r}, which is "
+                f"there {list(obs.columns).count(one)} times. The columns are {shown(list(obs.columns))}."
             )
     if covariates:
         frames.append(pd.DataFrame(obs[list(covariates)]).reindex(samples))
@@ -653,7 +523,8 @@ def from_mudata(
     if not data.columns.is_unique:
         twice = data.columns[data.columns.duplicated()][0]
         raise ValueError(
-            f"columns of the table must have different names; {twice!r} comes several times. Rename one."
+            f"columns of the table must have different names; {twice!r} comes several times. Rename one, as "
+            "`.var_names_make_unique()` does."
         )
     return Bunch(
         data=data, target=None if y is None else y.to_numpy(), views=views, feature_names=list(data.columns)
@@ -676,43 +547,14 @@ def _parts(mdata: Any) -> dict[str, Any]:
     return {str(name): part for name, part in found.items()}
 
 
-def _joined(names: list[Any]) -> pd.Index:
-    joined = pd.Index(names[0])
-    for more in names[1:]:
-        joined = joined.append(pd.Index(more).difference(joined, sort=False))
-    return joined
-
-
-def _matrix(part: Any, name: str, layer: str | None) -> np.ndarray:
-    if layer is not None and layer not in part.layers:
-        raise ValueError(
-            f"`layer` must be one of all modalities; got {layer!r}, and {name!r} has {shown(list(part.layers))}."
-        )
-    values = part.X if layer is None else part.layers[layer]
+def _matrix(part: Any, name: str) -> np.ndarray:
+    values = part.X
     if values is None:
         raise ValueError(
-            f"`mdata` must have values of all modalities; `X` of {name!r} is None. Use `layer`, or leave it out with "
-            "`modalities`."
+            f"`mdata` must have values of all modalities; `X` of {name!r} is None. Leave it out, or put a "
+            "layer there."
         )
     if hasattr(values, "to_memory"):  # sparse, in an open file
         values = values.to_memory()
     dense = values.toarray() if sparse.issparse(values) else np.asarray(values)
     return dense.astype(np.float64, copy=False)
-
-
-def _views(part: Any, name: str, var_view: str | None) -> list[str]:
-    if var_view is None:
-        return [name] * len(part.var_names)
-    if var_view not in part.var.columns:
-        raise ValueError(
-            f"`var_view` must be a column of `var` in all modalities; got {var_view!r}, and {name!r} has "
-            f"{shown(list(part.var.columns))}."
-        )
-    unknown = part.var[var_view].isna()
-    if unknown.any():
-        raise ValueError(
-            f"`var_view` must be known of all variables; {var_view!r} is missing for {int(unknown.sum())} of "
-            f"{name!r}, such as {part.var.index[unknown][0]!r}."
-        )
-    labels = [str(label) for label in part.var[var_view]]
-    return labels if name == "X" else [f"{name}:{label}" for label in labels]

@@ -6,7 +6,7 @@ An estimator whose bank has landmarks takes such a table as `X`, in `fit` and in
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -56,8 +56,7 @@ def open_rows(
     ------
     ValueError
         For files of text, columns that are not there, columns that do not hold numbers, and a file of a folder whose
-        columns or types are not those of the first one. When rows are read: for a file that has changed since it was
-        opened.
+        columns or types are not those of the first one.
     FileNotFoundError
         If there is no such file, or none that ends in .parquet in a folder.
     TypeError
@@ -72,9 +71,7 @@ def open_rows(
     (``table.to_parquet(path, row_group_size=100_000)``). Labels of a folder come in its order where they are a column
     of it: ``open_rows(folder, columns="label")[:].ravel()``. Names are sorted as text: part-2 comes after part-10.
 
-    A fit goes through the rows many times. Size and time of the last change of each Parquet file are compared with
-    those when it was opened, whenever it is read; a fit that finds another file ends, and leaves the estimator as it
-    was.
+    A fit goes through the rows many times: leave the files as they are meanwhile.
 
     Examples
     --------
@@ -96,7 +93,12 @@ def open_rows(
         return _ArrayRows(path, wanted, f"an array of shape {path.shape}")
     file = as_path("path", path)
     if file.is_dir():
-        return _folder(file, wanted)
+        files = sorted(one for one in file.iterdir() if one.suffix.lower() == ".parquet" and one.is_file())
+        if not files:
+            raise FileNotFoundError(
+                f"`path`: there is no file that ends in .parquet in the folder {str(file)!r}."
+            )
+        return _ParquetRows(files, wanted, f"the {len(files)} files of {file.name!r}")
     suffix = file.suffix.lower()
     if suffix in TEXT:
         raise ValueError(
@@ -107,18 +109,12 @@ def open_rows(
         raise ValueError(f"`path` must be a .parquet or .npy file, or an array; got {file.name!r}.")
     if not file.is_file():
         raise FileNotFoundError(f"`path`: there is no file {str(file)!r}.")
-    return (
-        _ParquetRows([file], wanted, repr(file.name)) if suffix == ".parquet" else _array_file(file, wanted)
-    )
-
-
-def _folder(folder: Path, columns: Sequence[Any] | None) -> RowSource:
-    files = sorted(file for file in folder.iterdir() if file.suffix.lower() == ".parquet" and file.is_file())
-    if not files:
-        raise FileNotFoundError(
-            f"`path`: there is no file that ends in .parquet in the folder {str(folder)!r}."
-        )
-    return _ParquetRows(files, columns, f"the {len(files)} files of {folder.name!r}")
+    if suffix == ".parquet":
+        return _ParquetRows([file], wanted, repr(file.name))
+    try:
+        return _ArrayRows(load_array(file, mmap_mode="r"), wanted, repr(file.name))
+    except ValueError as error:
+        raise ValueError(f"`path`: {file.name!r} is not an array of numbers: {error}") from error
 
 
 class RowSource(ABC):
@@ -305,124 +301,49 @@ class _ArrayRows(RowSource):
                 "`path` must hold numbers in two dimensions, rows and columns; got "
                 f"shape {values.shape} of {values.dtype} in {origin}."
             )
-        self._values, self._columns = values, self._positions(columns, values.shape[1])
-        super().__init__((len(values), values[:0, self._columns].shape[1]), None, origin)
-
-    @staticmethod
-    def _positions(columns: Sequence[Any] | None, n_columns: int) -> Any:
-        if columns is None:
-            return slice(None)
-        for column in columns:
-            if (
-                isinstance(column, bool)
-                or not isinstance(column, (int, np.integer))
-                or not 0 <= column < n_columns
-            ):
+        every = range(values.shape[1])
+        for column in () if columns is None else columns:
+            if isinstance(column, bool) or column not in every:
                 raise ValueError(
-                    f"`columns` of an array must be positions from 0 to {n_columns - 1}; got {column!r}."
+                    f"`columns` of an array must be positions from 0 to {len(every) - 1}; got {column!r}."
                 )
-        return np.array(columns, dtype=np.intp)
+        self._values, self._columns = values, slice(None) if columns is None else np.array(columns, np.intp)
+        super().__init__((len(values), len(every if columns is None else columns)), None, origin)
 
     def read(self, first: int, last: int) -> np.ndarray:
         return np.array(self._values[first:last][:, self._columns], dtype=np.float64, order="C")
-
-
-def _array_file(file: Path, columns: Sequence[Any] | None) -> _ArrayRows:
-    try:
-        values = load_array(file, mmap_mode="r")
-    except ValueError as error:
-        raise ValueError(f"`path`: {file.name!r} is not an array of numbers: {error}") from error
-    return _ArrayRows(values, columns, repr(file.name))
-
-
-class _Parquet:
-    """A Parquet file as it was opened."""
-
-    def __init__(self, file: Path, columns: Sequence[Any] | None) -> None:
-        parquet = require(*PARQUET)
-        self.file, self.state = file, _state_of(file)
-        try:
-            opened = parquet.ParquetFile(file)
-        except Exception as error:  # whatever Arrow stumbles over
-            raise ValueError(
-                f"`path`: {file.name!r} is not a readable Parquet file: {str(error)[:200]}"
-            ) from error
-        with opened:
-            self.metadata, schema = opened.metadata, opened.schema_arrow
-        self.names = _numeric_columns(schema, columns, file.name)
-        self.types = [schema.field(name).type for name in self.names]
-        self.groups = [self.metadata.row_group(k).num_rows for k in range(self.metadata.num_row_groups)]
-
-    def read(self, group: int, columns: Sequence[str]) -> np.ndarray:
-        """Return a row group, of the file that was opened."""
-        parquet = require(*PARQUET)
-        what = (
-            f"row group {group} of {self.file.name!r}, {self.groups[group]} rows of {len(columns)} columns,"
-        )
-        require_memory(COPIES * 8 * self.groups[group] * len(columns), what, SMALLER)
-        with parquet.ParquetFile(self.file, metadata=self.metadata) as opened:
-            table = opened.read_row_group(group, columns=list(columns), use_threads=False)
-        values = np.empty((table.num_rows, len(columns)))
-        for j, name in enumerate(columns):
-            values[:, j] = table.column(name).cast("float64", safe=False).to_numpy()
-        self.check_unchanged()
-        return values
-
-    def check_like(self, first: _Parquet, columns: Sequence[Any] | None) -> None:
-        """Raise ValueError unless columns and types are those of another file."""
-        name, other = self.file.name, first.file.name
-        if columns is None and set(self.names) != set(first.names):
-            missing, more = (
-                ", ".join(map(repr, [one for one in these if one not in those][:6])) or "none"
-                for these, those in ((first.names, self.names), (self.names, first.names))
-            )
-            raise ValueError(
-                f"`path`: {name!r} must have the columns of {other!r}; it lacks {missing}, and has {more} besides. "
-                "Choose those that all files have, `open_rows(folder, columns=[...])`, or move the file away."
-            )
-        own = dict(zip(self.names, self.types, strict=True))
-        for column, kind in zip(first.names, first.types, strict=True):
-            if own[column] != kind:
-                raise ValueError(
-                    f"`path`: {column!r} of {name!r} holds {own[column]}, that of {other!r} {kind}. Write all files "
-                    "with the same types."
-                )
-
-    def check_unchanged(self) -> None:
-        """Raise ValueError unless the file is the one that was opened."""
-        now = _state_of(self.file)
-        if now != self.state:
-            found = "is gone" if now is None else f"has {now[0]} bytes, last changed at {now[1]} ns"
-            then = "" if self.state is None else f" (then {self.state[0]} bytes, at {self.state[1]} ns)"
-            raise ValueError(
-                f"`path`: {self.file.name!r} has changed since it was opened: it {found}{then}. Rows that were read "
-                "belong to another table; nothing that was computed from them is kept. Open the table again, once it "
-                "stays as it is."
-            )
-
-
-def _state_of(file: Path) -> tuple[int, int] | None:
-    """Return size and time of the last change of a file, None if there is none."""
-    try:
-        found = file.stat()
-    except FileNotFoundError:
-        return None
-    return found.st_size, found.st_mtime_ns
 
 
 class _ParquetRows(RowSource):
     """Rows of Parquet files, one after another; the last row group that was read is kept."""
 
     def __init__(self, files: Sequence[Path], columns: Sequence[Any] | None, origin: str) -> None:
-        self._files = [_Parquet(file, columns) for file in files]
-        first = self._files[0]
-        for other in self._files[1:]:
-            other.check_like(first, columns)
-        self._groups = [(file, group) for file in self._files for group in range(len(file.groups))]
-        self._sizes = np.array([file.groups[group] for file, group in self._groups], dtype=np.intp)
+        parquet = require(*PARQUET)
+        self._groups: list[tuple[Path, int]] = []  # in the order of their rows
+        sizes: list[int] = []
+        known: dict[str, Any] = {}  # types of the columns of the first file
+        for file in files:
+            try:
+                with parquet.ParquetFile(file) as opened:
+                    metadata, schema = opened.metadata, opened.schema_arrow
+            except Exception as error:  # whatever Arrow stumbles over
+                raise ValueError(
+                    f"`path`: {file.name!r} is not a readable Parquet file: {str(error)[:200]}"
+                ) from error
+            names = _numeric_columns(schema, columns, file.name)
+            types = {name: schema.field(name).type for name in names}
+            if types != (known := known or types):
+                raise ValueError(
+                    f"`path`: {file.name!r} must have the columns and types of {files[0].name!r}; got "
+                    f"{shown(_differing(types, known))} for {shown(_differing(known, types))}. Write all files "
+                    "alike, or choose columns that they share, `open_rows(folder, columns=[...])`."
+                )
+            self._groups += [(file, group) for group in range(metadata.num_row_groups)]
+            sizes += [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
+        self._sizes = np.array(sizes, dtype=np.intp)
         self._ends = np.cumsum(self._sizes)
-        self._kept: tuple[int, np.ndarray] = (-1, np.empty((0, len(first.names))))
-        super().__init__((int(self._sizes.sum()), len(first.names)), first.names, origin)
+        self._kept: tuple[int, np.ndarray] = (-1, np.empty((0, len(known))))
+        super().__init__((sum(sizes), len(known)), list(known), origin)
 
     def __getstate__(self) -> dict[str, Any]:
         return vars(self) | {"_kept": (-1, np.empty((0, self.shape[1])))}
@@ -436,12 +357,28 @@ class _ParquetRows(RowSource):
         return np.concatenate(parts) if parts else np.empty((0, self.shape[1]))
 
     def _group(self, group: int) -> np.ndarray:
-        file, own = self._groups[group]
-        file.check_unchanged()
-        if self._kept[0] != group:
-            self._kept = (-1, np.empty((0, self.shape[1])))  # before the next one comes
-            self._kept = (group, file.read(own, self.columns or []))
-        return self._kept[1]
+        if self._kept[0] == group:
+            return self._kept[1]
+        self._kept = (-1, np.empty((0, self.shape[1])))  # before the next one comes
+        (file, own), shape = self._groups[group], (int(self._sizes[group]), self.shape[1])
+        what = f"row group {own} of {file.name!r}, {shape[0]} rows of {shape[1]} columns,"
+        require_memory(COPIES * 8 * shape[0] * shape[1], what, SMALLER)
+        with require(*PARQUET).ParquetFile(file) as opened:
+            table = opened.read_row_group(own, columns=self.columns, use_threads=False)
+        if table.num_rows != shape[0]:
+            raise ValueError(
+                f"`path`: {file.name!r} has changed since it was opened. Open the table again, once it "
+                "stays as it is."
+            )
+        values = np.empty(shape)
+        for j, name in enumerate(self.columns or []):
+            values[:, j] = table.column(name).cast("float64", safe=False).to_numpy()
+        self._kept = (group, values)
+        return values
+
+
+def _differing(types: Mapping[str, Any], others: Mapping[str, Any]) -> list[str]:
+    return [f"{name}: {kind}" for name, kind in types.items() if others.get(name) != kind]
 
 
 def _numeric_columns(schema: pa.Schema, columns: Sequence[Any] | None, file: str) -> list[str]:

@@ -15,14 +15,12 @@ from sklearn.utils import Bunch
 from bayesmkl._utils.given import finite_numbers
 from bayesmkl._utils.validation import (
     LARGEST,
-    TOO_MANY,
     check_choice,
     check_flag,
     check_integer,
     check_number,
     check_scale,
     generator_of,
-    shown,
 )
 
 _DIMENSION = 20
@@ -75,7 +73,7 @@ def make_twonorm(n_samples: int = 400, *, random_state: int | np.random.Generato
     >>> bool(np.mean(np.sign(sample.data.sum(axis=1)) != sample.target) < 0.04)
     True
     """
-    check_n_samples(n_samples)
+    check_integer("n_samples", n_samples, low=1)
     rng = generator_of("random_state", random_state)
     target = rng.choice([-1, 1], size=n_samples)
     data = rng.standard_normal((n_samples, _DIMENSION)) + _MEAN * target[:, None]
@@ -133,7 +131,7 @@ def make_ringnorm(n_samples: int = 400, *, random_state: int | np.random.Generat
     >>> print(sample.data[sample.target == 1].std().round(1), sample.data[sample.target == -1].std().round(1))
     2.0 1.0
     """
-    check_n_samples(n_samples)
+    check_integer("n_samples", n_samples, low=1)
     rng = generator_of("random_state", random_state)
     target = rng.choice([-1, 1], size=n_samples)
     noise = rng.standard_normal((n_samples, _DIMENSION))
@@ -192,7 +190,7 @@ def make_waveform(
     >>> int(sample.data[sample.target == 1].mean(axis=0).argmax()) + 1 in range(7, 12)
     True
     """
-    check_n_samples(n_samples)
+    check_integer("n_samples", n_samples, low=1)
     check_flag("binary", binary)
     rng = generator_of("random_state", random_state)
     classes = rng.integers(1, 4, size=n_samples)
@@ -203,15 +201,6 @@ def make_waveform(
     target = np.where(classes == 2, 1, -1) if binary else classes
     names = ["classes 1 and 3", "class 2"] if binary else ["h1, h2", "h1, h3", "h2, h3"]
     return _bunch("waveform", data, target, names, make_waveform, target_multiclass=classes)
-
-
-def check_n_samples(n_samples: int) -> None:
-    """Raise for a sample size that is not a positive integer."""
-    is_count = isinstance(n_samples, int | np.integer) and not isinstance(n_samples, bool)
-    if not is_count or not 1 <= n_samples < TOO_MANY:
-        raise ValueError(
-            f"`n_samples` must be a positive integer; got {shown(n_samples)}. Pass how many samples to draw."
-        )
 
 
 def _bunch(name, data, target, target_names, maker, **extra) -> Bunch:
@@ -298,7 +287,7 @@ def make_localized(
     >>> round(sample.bayes_accuracy, 4)
     0.9683
     """
-    check_n_samples(n_samples)
+    check_integer("n_samples", n_samples, low=1)
     check_choice("design", design, tuple(DESIGNS))
     check_scale("noise", noise, zero=True)
     rng = generator_of("random_state", random_state)
@@ -416,10 +405,13 @@ def make_multiview(
     >>> print(sample.shares)
     [1. 0.]
     """
-    check_n_samples(n_samples)
+    check_integer("n_samples", n_samples, low=2)  # for the score to vary
     weights = _check_weights(kernel_weights)
     sizes = _check_sizes(n_features, len(weights))
-    _check_options(n_samples, task, noise, intercept)
+    check_choice("task", task, ("classification", "regression"))
+    check_scale("noise", noise, zero=True)
+    if intercept is not None:
+        check_number("intercept", intercept)
     rng = generator_of("random_state", random_state)
 
     blocks = [rng.standard_normal((n_samples, size)) for size in sizes]
@@ -477,15 +469,6 @@ def _check_sizes(n_features: Any, n_views: int) -> list[int]:
             f"`kernel_weights`; got {n_features!r}."
         )
     return [int(size) for size in sizes]
-
-
-def _check_options(n_samples: int, task: str, noise: float, intercept: float | None) -> None:
-    if n_samples < 2:
-        raise ValueError(f"`n_samples` must be at least 2, for the score to vary; got {n_samples}.")
-    check_choice("task", task, ("classification", "regression"))
-    check_scale("noise", noise, zero=True)
-    if intercept is not None:
-        check_number("intercept", intercept)
 
 
 def make_corrupted(
@@ -566,9 +549,10 @@ def make_corrupted(
     >>> bool((changed >= sample.corrupted).all())
     True
     """
-    check_n_samples(n_samples)
+    check_integer("n_samples", n_samples, low=1)
     halves = _check_separations(separations)
-    _check_corruption(corruption, fraction)
+    check_choice("corruption", corruption, CORRUPTIONS)
+    _check_share("fraction", fraction)
     rng = generator_of("random_state", random_state)
     n_views = len(halves)
 
@@ -650,12 +634,9 @@ def _check_separations(separations: Sequence[float]) -> np.ndarray:
     return values
 
 
-def _check_corruption(corruption: str, fraction: float) -> None:
-    check_choice("corruption", corruption, CORRUPTIONS)
-    if check_number("fraction", fraction, low=0.0, inclusive=True) > 1.0:
-        raise ValueError(
-            f"`fraction` must be a probability from 0 to 1; got {fraction!r}. Pass 0.2 for a fifth of all pairs."
-        )
+def _check_share(name: str, value: float) -> None:
+    if not 0.0 <= check_number(name, value) <= 1.0:
+        raise ValueError(f"`{name}` must be a part from 0 to 1; got {value!r}. Pass 0.5 for a half.")
 
 
 def make_pathways(
@@ -698,11 +679,11 @@ def make_pathways(
     block_size : int, default=40
         Genes of a block.
     correlation : float, default=0.4
-        Correlation :math:`c` of two genes of a block, from 0 to below 1.
+        Correlation :math:`c` of two genes of a block, from 0 to 1.
     coherence : float, default=0.5
         Part of a set that follows blocks, from 0 (genes from anywhere) to 1.
     signal : float, default=0.5
-        Part of the variance of the score with noise that is the score's own, above 0 and at most 1.
+        Part of the variance of the score with noise that is the score's own, from 0 to 1.
     task : {"regression", "classification"}, default="regression"
         Whether the target is the score with noise, or its sign.
     random_state : int, Generator or None, default=None
@@ -739,11 +720,10 @@ def make_pathways(
     >>> print(sample.score.var().round(3))
     0.5
     """
-    check_n_samples(n_samples)
-    if n_samples < 3:
-        raise ValueError(f"`n_samples` must be at least 3, for parts not to cancel; got {n_samples}.")
+    check_integer("n_samples", n_samples, low=3)  # for parts not to cancel
     _check_counts(n_sets, n_active, n_genes, min_size, max_size, block_size)
-    _check_parts(correlation, coherence, signal)
+    for name, part in (("correlation", correlation), ("coherence", coherence), ("signal", signal)):
+        _check_share(name, part)
     check_choice("task", task, ("regression", "classification"))
     rng = generator_of("random_state", random_state)
 
@@ -821,17 +801,4 @@ def _check_counts(
     if not min_size <= check_integer("max_size", max_size, low=1) <= n_genes:
         raise ValueError(
             f"`max_size` must lie between `min_size` = {min_size} and `n_genes` = {n_genes}; got {max_size}."
-        )
-
-
-def _check_parts(correlation: float, coherence: float, signal: float) -> None:
-    if not 0.0 <= check_number("correlation", correlation) < 1.0:
-        raise ValueError(f"`correlation` must be from 0 to below 1; got {correlation!r}.")
-    if not 0.0 <= check_number("coherence", coherence) <= 1.0:
-        raise ValueError(
-            f"`coherence` must be a part from 0 to 1; got {coherence!r}. Pass 0.5 for half of a set."
-        )
-    if not 0.0 < check_number("signal", signal) <= 1.0:
-        raise ValueError(
-            f"`signal` must be a part of the variance, above 0 and at most 1; got {signal!r}. Pass 0.5 for half."
         )

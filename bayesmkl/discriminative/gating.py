@@ -89,7 +89,6 @@ class Gating(Protocol):
         ndarray of shape (n_parameters,)
             The parameters.
         """
-        ...
 
     def gates(self, parameters: np.ndarray, features: np.ndarray) -> np.ndarray:
         """Return the gates at the rows of `features`.
@@ -104,7 +103,6 @@ class Gating(Protocol):
         ndarray of shape (n_kernels, n_rows)
             Between 0 and 1.
         """
-        ...
 
     def pullback(self, parameters: np.ndarray, features: np.ndarray, slopes: np.ndarray) -> np.ndarray:
         """Carry slopes along the gates to the parameters, by the chain rule.
@@ -120,7 +118,6 @@ class Gating(Protocol):
         ndarray of shape (n_parameters,)
             Derivatives of that number by the parameters.
         """
-        ...
 
 
 @fill_docs(GATING)

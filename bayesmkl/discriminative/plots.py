@@ -406,7 +406,7 @@ def read_classifier(model: BaseEstimator, label: Label | None = None) -> Classif
         If `model` is something else, or `label` not one of its classes.
     """
     model = getattr(model, "best_estimator_", model)
-    estimator, transform = model, _as_it_is
+    estimator, transform = model, lambda X: X
     if isinstance(model, Pipeline):
         estimator = model[-1]
         if len(model) > 1:
@@ -429,7 +429,3 @@ def read_classifier(model: BaseEstimator, label: Label | None = None) -> Classif
         expected = "left out of two classes" if len(classes) == 2 else f"one of {classes.tolist()}"
         raise ValueError(f"`label` must be {expected}; got {label!r}. It chooses one class against the rest.")
     return Classifier(model, estimator, transform, int(found[0]))
-
-
-def _as_it_is(X: Samples) -> Any:
-    return X

@@ -28,8 +28,12 @@ from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._numerics.simplex import project_lp_ball, project_simplex
 from bayesmkl.kernels.stacks.base import Stack
 
-OnStep = Callable[[int, str], None] | None  # takes the number of steps done and a line of status
+OnStep = Callable[[int, str], None]  # takes the number of steps done and a line of status
 SMALLEST = 1e-10  # of the largest weight, after steps beyond the closed form
+
+
+def silent(n_done: int, status: str) -> None:
+    """Report nothing."""
 
 
 class InnerSolution(NamedTuple):
@@ -65,7 +69,6 @@ class InnerProblem(Protocol):
 
         `tol` is the largest violation of the optimality conditions, in units of the scores.
         """
-        ...
 
 
 class WeightedFit(NamedTuple):

@@ -56,7 +56,7 @@ class Learned(NamedTuple):
     """A result, and further fitted attributes by their names without the underscore at the end."""
 
     result: MKLResult
-    more: Mapping[str, np.ndarray]
+    more: Mapping[str, Any]
 
 
 def one_of(*choices: str) -> Callable[[str, Any], str]:

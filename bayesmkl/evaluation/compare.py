@@ -6,12 +6,10 @@ import json
 import time
 import warnings
 from collections.abc import Callable, Generator, Mapping, Sequence
-from concurrent.futures import BrokenExecutor
 from contextlib import closing, suppress
 from datetime import UTC, datetime
 from os import PathLike
 from pathlib import Path
-from pickle import PicklingError
 from typing import Any, NamedTuple
 from uuid import uuid4
 
@@ -28,15 +26,10 @@ from bayesmkl._utils.progress import cell_progress
 from bayesmkl._utils.survival_target import are_times, event_and_time
 from bayesmkl._utils.threads import one_thread
 from bayesmkl._utils.typing import Samples, Scoring, Splits, Targets
-from bayesmkl._utils.validation import (
-    check_flag,
-    check_folds,
-    check_integer,
-    check_jobs,
-    check_verbose,
-)
+from bayesmkl._utils.validation import check_flag, check_folds, check_integer, check_jobs, check_verbose
 from bayesmkl._utils.warnings import recording_warnings, warn_user
 from bayesmkl.bemkl.base import BaseBEMKL
+from bayesmkl.evaluation import store, study
 from bayesmkl.evaluation.comparison import Comparison
 from bayesmkl.evaluation.metrics import Metric, resolve_scoring, score, sklearn_metric, stored_score, task_of
 from bayesmkl.evaluation.predictions import (
@@ -46,35 +39,8 @@ from bayesmkl.evaluation.predictions import (
     keep_predictions,
     weight_argument,
 )
-from bayesmkl.evaluation.store import (
-    COLUMNS,
-    OF_ONE_CALL,
-    RESULTS,
-    Cell,
-    Content,
-    Kept,
-    NotKeptError,
-    Store,
-    content_of,
-    environment,
-    read_about,
-    table_of,
-    write_about,
-    write_table,
-)
-from bayesmkl.evaluation.study import (
-    Data,
-    ModelSpec,
-    as_splitter,
-    check_weighted,
-    datasets_of,
-    grouped_splits,
-    is_pairs,
-    models_of,
-    text_of,
-)
 
-TAKEN = {*COLUMNS, "metric", "value"}  # names in rows and tables
+TAKEN = {*store.COLUMNS, "metric", "value"}  # names in rows and tables
 LONGEST_NOTE = 400  # characters
 MOST_KERNELS = 2000  # whose shares a cell keeps
 # of the largest |weight|: BEMKL's weights above it count as active, as no posterior mean is zero
@@ -129,9 +95,9 @@ def compare_models(
     scoring : str, list of str or dict, default=None
         Metrics: "accuracy", "balanced_accuracy", "f1", "mcc", "auc", "eer", "log_loss", "brier", "ece"; "r2",
         "rmse", "mae", "nll", "coverage_95", "coverage_gap" (its distance from .95, which ranks models);
-        "concordance", "concordance_uno", "integrated_brier_score" of survival times; "elpd_loo" of a posterior; any
-        name that scikit-learn knows; or name to ``scorer(estimator, X, y)``. None takes what the models can give, the
-        first being "accuracy", "r2" or "concordance".
+        "concordance", "concordance_uno", "integrated_brier_score" of survival times; any name that scikit-learn
+        knows; or name to ``scorer(estimator, X, y)``. None takes what the models can give, the first being
+        "accuracy", "r2" or "concordance".
     inner_cv : int or splitter, default=5
         For models with a grid.
     inner_scoring : str, default=None
@@ -177,8 +143,9 @@ def compare_models(
         something else.
     TypeError
         If `folder` is no path.
-    ChildProcessError
-        If a process that fits models dies, for want of memory for example. Finished cells stay in the folder.
+    joblib.externals.loky.process_executor.TerminatedWorkerError
+        If a process that fits models dies, for want of memory for example. Finished cells stay in the folder, where
+        the same call continues.
 
     Examples
     --------
@@ -216,9 +183,9 @@ def compare_models(
     check_flag("keep_predictions", keep_predictions)
     check_flag("retry_failed", retry_failed)
     where = None if folder is None else as_path("folder", folder)
-    specs, data = models_of(models), datasets_of(X, y, groups, sample_weight, datasets, cv)
+    specs, data = study.models_of(models), study.datasets_of(X, y, groups, sample_weight, datasets, cv)
     if any(one.weights is not None for one in data.values()):
-        check_weighted(specs)
+        study.check_weighted(specs)
     started = datetime.now(UTC).isoformat(timespec="seconds")
     protocol = Protocol(
         metrics=_metrics(specs, data, scoring, unavailable, inner_scoring),
@@ -230,7 +197,7 @@ def compare_models(
         keep=keep_predictions,
     )
     jobs, about = _plan(specs, data, cv, protocol)
-    with cell_progress(verbose > 0) as progress:
+    with cell_progress(verbose > 0, len(jobs)) as progress:
         found = _run(jobs, about | {"started": started}, where, n_jobs, retry_failed, progress)
     if len(found.failures):
         first = found.failures.iloc[0]
@@ -246,8 +213,8 @@ def compare_models(
 
 
 def _metrics(
-    models: Mapping[str, ModelSpec],
-    datasets: Mapping[str, Data],
+    models: Mapping[str, study.ModelSpec],
+    datasets: Mapping[str, study.Data],
     scoring: Scoring | None,
     unavailable: str,
     inner_scoring: Any,
@@ -288,8 +255,8 @@ class Job(NamedTuple):
     """A model on one split of one data set."""
 
     key: str  # of the cell
-    spec: ModelSpec
-    data: Data
+    spec: study.ModelSpec
+    data: study.Data
     rows: tuple[np.ndarray, np.ndarray]  # to train on and to test on
     seed: int
     protocol: Protocol
@@ -301,7 +268,7 @@ def seed_of(random_state: int, split: int) -> int:
 
 
 def _plan(
-    models: Mapping[str, ModelSpec], datasets: Mapping[str, Data], cv: Any, protocol: Protocol
+    models: Mapping[str, study.ModelSpec], datasets: Mapping[str, study.Data], cv: Any, protocol: Protocol
 ) -> tuple[dict[Name, Job], dict[str, Any]]:
     """Find all splits, and hash all that decides each cell: samples, labels, weights, rows, model, seed, versions.
 
@@ -309,17 +276,17 @@ def _plan(
     Keys of cells with code that no installed package defines are of this call alone.
     """
     facts, jobs = {}, {}
-    contents = {name: content_of((m.needs, m.compute)) for name, m in protocol.metrics.items()}
+    contents = {name: store.content_of((m.needs, m.compute)) for name, m in protocol.metrics.items()}
     protocol.scorers.update({name: one.digest or content_hash(name) for name, one in contents.items()})
     of_models = {name: _content_of_model(spec, protocol) for name, spec in models.items()}
     all_known = all(one.digest for one in contents.values())
     for dataset, data in datasets.items():
-        splits, data, grouped = grouped_splits(
+        splits, data, grouped = study.grouped_splits(
             cv, data, models, protocol.random_state, protocol.task == "classification"
         )
         facts[dataset] = _facts_of(data) | grouped
         X = np.ascontiguousarray(data.X) if isinstance(data.X, np.ndarray) else data.X
-        of_data = content_of((X, data.y, data.weights)).digest
+        of_data = store.content_of((X, data.y, data.weights)).digest
         of_groups = content_hash(data.groups), protocol.task
         for model, one in of_models.items():
             known = of_data, one.digest, of_groups if models[model].param_grid is not None else ()
@@ -327,7 +294,7 @@ def _plan(
                 seed = seed_of(protocol.random_state, split)
                 key = content_hash((*known, *rows, seed))
                 if not (all_known and of_data and one.digest):
-                    key = f"{OF_ONE_CALL}{uuid4().hex}"
+                    key = f"{store.OF_ONE_CALL}{uuid4().hex}"
                 jobs[dataset, model, split] = Job(key, models[model], data, rows, seed, protocol)
     packages = {name: v for one in of_models.values() for name, v in one.packages.items()}
     about = {
@@ -335,24 +302,24 @@ def _plan(
         "scorers": protocol.scorers,
         "metrics": {name: metric.greater_is_better for name, metric in protocol.metrics.items()},
         "random_state": protocol.random_state,
-        "cv": "pairs of rows" if is_pairs(cv) else text_of(cv),
+        "cv": "pairs of rows" if study.is_pairs(cv) else study.text_of(cv),
         "models": {name: spec.describe() for name, spec in models.items()},
         "datasets": facts,
-        "environment": environment(packages),
+        "environment": store.environment(packages),
     }
     return jobs, about
 
 
-def _content_of_model(spec: ModelSpec, protocol: Protocol) -> Content:
+def _content_of_model(spec: study.ModelSpec, protocol: Protocol) -> store.Content:
     """Hash a model as it will be fitted, with the inner cross-validation of one with a grid."""
     inner = (protocol.inner_cv, protocol.inner_scoring) if spec.param_grid is not None else ()
     try:
-        return content_of((clone(spec.estimator), spec.param_grid, inner))
+        return store.content_of((clone(spec.estimator), spec.param_grid, inner))
     except Exception:  # of its own code; the cells will say what is wrong with it
-        return Content("", {})
+        return store.Content("", {})
 
 
-def _facts_of(data: Data) -> dict[str, Any]:
+def _facts_of(data: study.Data) -> dict[str, Any]:
     X = data.X if hasattr(data.X, "shape") else np.asarray(data.X)
     times = are_times(data.y)
     return {
@@ -377,22 +344,22 @@ def _run(
 ) -> Comparison:
     """Compute the cells that the folder does not have."""
     start, protocol = time.perf_counter(), next(iter(jobs.values())).protocol
-    earlier = None if folder is None or _is_empty(folder) else read_about(folder)
+    earlier = None if folder is None or _is_empty(folder) else store.read_about(folder)
     about["seconds"] = 0.0 if earlier is None else earlier.get("seconds", 0.0)
     is_other = earlier is None or any(earlier[name] != about[name] for name in ("keys", "scorers"))
     if folder is not None and is_other:
-        write_about(folder, about)
-    store = Store(folder)
-    store.remove_of_one_call()
+        store.write_about(folder, about)
+    place = store.Store(folder)
+    place.remove_of_one_call()
     names: dict[str, list[Name]] = {}
     for name, job in jobs.items():
         names.setdefault(job.key, []).append(name)
-    cells = {key: _found(key, store, protocol, retry_failed) for key in names}
+    cells = {key: _found(key, place, protocol, retry_failed) for key in names}
     left = [jobs[own[0]] for key, own in names.items() if cells[key] is None]
     n_done = sum(len(own) for key, own in names.items() if cells[key] is not None)
     with closing(_computed(left, n_jobs)) as computed:
         for cell in computed:
-            store.write(cell)
+            place.write(cell)
             cells[cell.key] = cell._replace(kept=None)
             n_done += len(names[cell.key])
             if progress is not None:
@@ -400,17 +367,17 @@ def _run(
     about["seconds"] += time.perf_counter() - start
     found = [(name, cells[job.key]) for name, job in jobs.items()]
     rows = [cell.named(name, protocol.scorers) for name, cell in found if cell is not None]
-    table = table_of(rows, protocol.metrics)
-    if folder is not None and (left or is_other or not (folder / RESULTS).exists()):
-        write_table(folder, table)
-        write_about(folder, about)
-    if not protocol.keep and store.n_kept():
+    table = store.table_of(rows, protocol.metrics)
+    if folder is not None and (left or is_other or not (folder / store.RESULTS).exists()):
+        store.write_table(folder, table)
+        store.write_about(folder, about)
+    if not protocol.keep and place.n_kept():
         warn_user(
-            f"`keep_predictions` is False, and {store.n_kept()} cells in {str(store.folder)!r} keep predictions of "
+            f"`keep_predictions` is False, and {place.n_kept()} cells in {str(place.folder)!r} keep predictions of "
             "earlier calls. Before the folder is shared, remove its files '*.npz': scores stay.",
             UserWarning,
         )
-    return Comparison(table, about, store)
+    return Comparison(table, about, place)
 
 
 def _is_empty(folder: Path) -> bool:
@@ -420,9 +387,9 @@ def _is_empty(folder: Path) -> bool:
     return not folder.exists() or all(is_partial(path) for path in folder.iterdir())
 
 
-def _found(key: str, store: Store, protocol: Protocol, retry_failed: bool) -> Cell | None:
+def _found(key: str, place: store.Store, protocol: Protocol, retry_failed: bool) -> store.Cell | None:
     """Return a cell that is there with all scores; those that it lacks are computed of its predictions."""
-    cell = store.read(key)
+    cell = place.read(key)
     if cell is None or (cell.failed and retry_failed):
         return None
     lacking = {m: digest for m, digest in protocol.scorers.items() if digest not in cell.scores}
@@ -433,17 +400,17 @@ def _found(key: str, store: Store, protocol: Protocol, retry_failed: bool) -> Ce
         return None
     with recording_warnings() as caught:
         try:
-            stored = StoredPredictions(store.kept(key))
+            stored = StoredPredictions(place.kept(key))
             scores = {digest: stored_score(metric, stored) for digest, metric in metrics.items()}
-        except NotKeptError:
+        except store.NotKeptError:
             return None
     note = " | ".join(filter(None, [cell.row["note"], note_of(caught)]))
     cell = cell._replace(row=cell.row | {"note": note}, scores=cell.scores | scores)
-    store.write(cell)
+    place.write(cell)
     return cell
 
 
-def _computed(jobs: list[Job], n_jobs: int | None) -> Generator[Cell, None, None]:
+def _computed(jobs: list[Job], n_jobs: int | None) -> Generator[store.Cell, None, None]:
     """Yield cells as they are finished, by this process or by joblib's workers."""
     if joblib.effective_n_jobs(n_jobs) == 1:
         for job in jobs:
@@ -453,24 +420,13 @@ def _computed(jobs: list[Job], n_jobs: int | None) -> Generator[Cell, None, None
     parallel = Parallel(n_jobs=n_jobs, return_as="generator_unordered", batch_size=1, mmap_mode="c")
     # samples go beside the job: schedulers send large arrays once
     without = (job._replace(data=job.data._replace(X=None)) for job in jobs)
-    try:
-        yield from parallel(delayed(cell_of)(own, job.data.X) for own, job in zip(without, jobs, strict=True))
-    except PicklingError as error:
-        raise ValueError(
-            "`n_jobs` must be 1 for these models, which cannot be sent to other processes: "
-            f"{type(error).__name__}: {str(error).strip().splitlines()[0][:150]}."
-        ) from error
-    except BrokenExecutor as error:
-        raise ChildProcessError(
-            "`n_jobs`: a process that fitted models died. Too little memory, or a crash in compiled code. Finished "
-            "cells are kept where a folder was given; the same call continues there. Use fewer processes."
-        ) from error
+    yield from parallel(delayed(cell_of)(own, job.data.X) for own, job in zip(without, jobs, strict=True))
 
 
 # ------------------------------------------------------------------------------------------------------------ cells
 
 
-def cell_of(job: Job, X: Any) -> Cell:
+def cell_of(job: Job, X: Any) -> store.Cell:
     """Fit and score a model; its exception becomes the `error` of the row."""
     data = job.data._replace(X=X)
     row: dict[str, Any] = {
@@ -491,7 +447,7 @@ def cell_of(job: Job, X: Any) -> Cell:
     row |= {"note": note_of(caught)}
     by_hash = {job.protocol.scorers[name]: float(value) for name, value in scores.items()}
     about = {"left_out": left_out or "its model failed"} if kept is None else kept.about
-    return Cell(job.key, row, by_hash, kept, about)
+    return store.Cell(job.key, row, by_hash, kept, about)
 
 
 def _told(error: BaseException) -> str:
@@ -503,17 +459,19 @@ def _told(error: BaseException) -> str:
     return f"{name}: {before.split('.')[0].strip()}. {traceback.strip().splitlines()[-1]}"
 
 
-def _measured(job: Job, data: Data) -> tuple[dict[str, Any], dict[str, float], Kept | None, str]:
+def _measured(job: Job, data: study.Data) -> tuple[dict[str, Any], dict[str, float], store.Kept | None, str]:
     """Fit, predict and score."""
     protocol, spec = job.protocol, job.spec
-    inner = as_splitter(protocol.inner_cv, data._replace(X=None), job.seed, protocol.task == "classification")
+    inner = study.as_splitter(
+        protocol.inner_cv, data._replace(X=None), job.seed, protocol.task == "classification"
+    )
     model = spec.new(job.seed, inner, protocol.inner_scoring)
     X, y, X_test, y_test, fit_params = _cut(model, data, *job.rows, spec)
     at_start = _reset_peak()
     start = time.perf_counter()
     model.fit(X, y, **fit_params)
     fit_seconds = time.perf_counter() - start
-    predictions = Predictions(model, X_test, X, job.seed, y)
+    predictions = Predictions(model, X_test, y)
     predictions.labels()
     predict_seconds = predictions.seconds
     scores = score(predictions, y_test, protocol.metrics)
@@ -521,20 +479,17 @@ def _measured(job: Job, data: Data) -> tuple[dict[str, Any], dict[str, float], K
     kept, left_out = _kept(job, predictions, y_test)
     found = facts(model, len(y))
     converged = found.pop("converged")
-    costs = {
-        "fit_seconds": fit_seconds,
-        "predict_seconds": predict_seconds,
-        "peak_memory_mb": n_bytes / 2**20,
-    }
     row = {
-        **{name: round(cost, 6) for name, cost in costs.items()},
+        "fit_seconds": round(fit_seconds, 6),
+        "predict_seconds": round(predict_seconds, 6),
+        "peak_memory_mb": round(n_bytes / 2**20, 6),
         "converged": None if converged is None else float(converged),
         **found,
     }
     return row, scores, kept, left_out
 
 
-def _kept(job: Job, predictions: Predictions, y_test: np.ndarray) -> tuple[Kept | None, str]:
+def _kept(job: Job, predictions: Predictions, y_test: np.ndarray) -> tuple[store.Kept | None, str]:
     """Return the predictions to keep, or why there are none; nothing about them makes a cell fail."""
     protocol = job.protocol
     if not protocol.keep:
@@ -546,7 +501,7 @@ def _kept(job: Job, predictions: Predictions, y_test: np.ndarray) -> tuple[Kept 
 
 
 def _cut(
-    model: BaseEstimator, data: Data, train: np.ndarray, test: np.ndarray, spec: ModelSpec
+    model: BaseEstimator, data: study.Data, train: np.ndarray, test: np.ndarray, spec: study.ModelSpec
 ) -> tuple[Any, np.ndarray, Any, np.ndarray, dict[str, np.ndarray]]:
     """Return training and test samples and labels, and options of `fit`; of precomputed kernels cut columns too."""
     fit_params = {}

@@ -10,29 +10,22 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy.stats import binomtest, norm
-from sklearn.metrics import roc_curve
+from scipy.stats import norm
 
 from bayesmkl._utils.docstrings import entries, fill_docs
 from bayesmkl._utils.files import as_path
 from bayesmkl._utils.validation import check_choice, check_probability
 from bayesmkl.evaluation.metrics import metric_of, stored_score
 from bayesmkl.evaluation.predictions import StoredPredictions
-from bayesmkl.evaluation.significance import holm, pairwise, rank_table
-from bayesmkl.evaluation.store import (
-    Kept,
-    NotKeptError,
-    Store,
-    read_about,
-    table_of,
-)
+from bayesmkl.evaluation.significance import pairwise, rank_table
+from bayesmkl.evaluation.store import NotKeptError, Store, read_about, table_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+LOOK = "Call compare_models again with the same folder"
 SELECTED = 1e-3  # of the largest share: kernels above it count as selected
 MODEL = ["dataset", "model"]
-LOOK = "Call compare_models again with the same folder"
 COLUMNS = {
     "predict_proba": "p",
     "decision_function": "score",
@@ -41,17 +34,12 @@ COLUMNS = {
     "latent_mean": "latent_mean",
     "latent_std": "latent_std",
 }  # of a table of predictions, by what a cell keeps
-GRID = np.linspace(0.0, 1.0, 101)
-N_BINS = 10
-CURVES = ("roc", "calibration")
 ENTRIES = entries(
     """
     metric : str, default=None
         One of `metrics`; None is the first.
     dataset : str, default=None
         One of `datasets`; None is all.
-    dataset:only : str, default=None
-        One of `datasets`; None is the only one.
     threshold : float, default=1e-3
         Part of the largest share of a split above which a kernel counts as selected.
     """
@@ -65,20 +53,6 @@ class OutOfFold(NamedTuple):
     model: str
     split: int
     stored: Any  # StoredPredictions
-
-
-class Calibrated(NamedTuple):
-    """Probabilities of one split.
-
-    Parameters
-    ----------
-    right : ndarray of bool of shape (n_rows,)
-        Whether rows are of the class.
-    probabilities : ndarray of shape (n_rows,)
-    """
-
-    right: np.ndarray
-    probabilities: np.ndarray
 
 
 @fill_docs(ENTRIES)
@@ -244,9 +218,9 @@ class Comparison:
         Parameters
         ----------
         %(metric)s
-        test : {"corrected_t", "paired_t", "wilcoxon", "nemenyi", "bayesian", "mixed_effects"}, default="corrected_t"
+        test : {"corrected_t", "paired_t", "wilcoxon", "nemenyi", "bayesian"}, default="corrected_t"
             The first two and "bayesian" compare the splits of each data set, "nemenyi" the ranks over data sets,
-            "wilcoxon" both; "mixed_effects" all splits of all data sets at once.
+            "wilcoxon" both.
         **options
             Of :func:`~bayesmkl.evaluation.significance.pairwise`: ``against``, ``correction``, ``rope``, ``alpha``.
 
@@ -264,16 +238,18 @@ class Comparison:
         ImportError
             For "nemenyi" and "bayesian", if ``bayesmkl[compare]`` is not installed.
         """
-        return pairwise(self.scores(metric), test, **self._as_tested(metric), **options)
+        ratios = {name: self.test_train_ratio(name) for name in self.datasets}
+        greater = self.about["metrics"][self._metric(metric)]
+        facts: dict[str, Any] = {"test_train_ratio": ratios, "greater_is_better": greater}
+        return pairwise(self.scores(metric), test, **facts, **options)
 
     def plot(self, kind: str = "scores", metric: str | None = None, **options: Any) -> Axes:
         """Draw the comparison.
 
         Parameters
         ----------
-        kind : str, default="scores"
-            Plot to draw: "scores" or "critical_difference", one function of ``bayesmkl.evaluation.plots`` each; or a
-            curve, "roc" or "calibration", of :func:`~bayesmkl.evaluation.plots.plot_curve`, which has no metric.
+        kind : {"scores", "critical_difference"}, default="scores"
+            Plot to draw, one function of ``bayesmkl.evaluation.plots`` each.
         %(metric)s
         **options
             Of the function in ``bayesmkl.evaluation.plots``, such as ``dataset`` or ``ax``.
@@ -288,14 +264,10 @@ class Comparison:
         ValueError
             If `kind` or `metric` is not known, and as the function raises.
         """
-        from bayesmkl.evaluation.plots import plot_critical_difference, plot_curve, plot_scores
+        from bayesmkl.evaluation.plots import plot_critical_difference, plot_scores
 
         plots: dict[str, Any] = {"scores": plot_scores, "critical_difference": plot_critical_difference}
-        if check_choice("kind", kind, (*plots, *CURVES)) in plots:
-            return plots[kind](self, metric, **options)
-        if metric is not None:
-            raise ValueError(f"`metric` must be None for a curve {kind!r}, which has none; got {metric!r}.")
-        return plot_curve(self, kind, **options)
+        return plots[check_choice("kind", kind, tuple(plots))](self, metric, **options)
 
     def to_html(
         self,
@@ -322,7 +294,7 @@ class Comparison:
         Raises
         ------
         TypeError
-            If `path` is no path, or `title` no text.
+            If `path` is no path.
         ValueError
             If `metrics` are not among those of the comparison, or `path` cannot be a file.
         OSError
@@ -454,7 +426,6 @@ class Comparison:
         ValueError
             If `dataset` is not one of the comparison, or a cell keeps no predictions: with the reason.
         """
-        self._cells_of(dataset)
         tables = [_table(one) for one in self._out_of_fold(dataset)]
         return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
 
@@ -502,142 +473,12 @@ class Comparison:
         names = zip(cells["dataset"], cells["model"], cells["split"], strict=True)
         return _by_model(cells.assign(value=[values.get(name, np.nan) for name in names]), "value")
 
-    def curve(self, kind: str = "roc", dataset: str | None = None, positive: Any = None) -> pd.DataFrame:
-        """Return a curve of the classifiers: its mean and spread over splits.
-
-        Parameters
-        ----------
-        kind : {"roc", "calibration"}, default="roc"
-            True over false positives; or frequency over predicted probability, in bins of a
-            tenth of the predictions each.
-        %(dataset:only)s
-        positive : object, default=None
-            Class whose probability or score is meant, against all others; None is the second of two classes. A split
-            whose training part has none of it is left out.
-
-        Returns
-        -------
-        DataFrame
-            One row per model and point: ``x``; ``mean``, ``std`` and ``n`` of ``y`` over the splits that have it, and
-            ``lower`` and ``upper``, one standard deviation from the mean within 0 and 1. A ROC curve is the mean of
-            straight lines between thresholds. Of calibration ``x`` is the mean probability in the bin, and
-            ``n_samples`` has its samples, over all splits.
-
-        Raises
-        ------
-        ValueError
-            If `kind`, `dataset` or `positive` is not known, no model has what the curve needs, or a cell keeps no
-            predictions.
-        """
-        check_choice("kind", kind, CURVES)
-        chosen = self._one(dataset)
-        curves: dict[str, list[Any]] = {}
-        cells = list(self._out_of_fold(chosen))
-        which = positive_class([one.stored for one in cells], positive)
-        for one in cells:
-            found = curve_of(kind, one.stored, which)
-            if found is not None:
-                curves.setdefault(one.model, []).append(found)
-        if not curves:
-            raise ValueError(f"`kind`: no model on {chosen!r} gives what a curve {kind!r} needs.")
-        tables = [mean_curve(kind, found).assign(model=model) for model, found in curves.items()]
-        table = pd.concat(tables, ignore_index=True)
-        return table[["model", *(name for name in table if name != "model")]]
-
-    def mcnemar(self, dataset: str | None = None) -> pd.DataFrame:
-        """Test whether two classifiers err equally often on the same rows: McNemar's exact test.
-
-        It takes samples as they are, and the fits as given: what other training data would change, it does not know;
-        :meth:`significance` does. Of rows that are in several test parts, the first counts that has predictions of
-        both models.
-
-        Parameters
-        ----------
-        %(dataset:only)s
-
-        Returns
-        -------
-        DataFrame
-            One row per pair of models: ``both_right``, ``first_only``, ``second_only``, ``both_wrong`` (counts of
-            rows), ``p_value`` (two-sided, by the binomial distribution of the rows on which one is right) and
-            ``p_adjusted`` by Holm's procedure.
-
-        Raises
-        ------
-        ValueError
-            If `dataset` is not known, models do not predict classes, or a cell keeps no predictions.
-
-        References
-        ----------
-        Q. McNemar (1947), Note on the sampling error of the difference between correlated proportions or percentages,
-        Psychometrika 12.
-        """
-        right = self._right(dataset)
-        rows = []
-        for k, first in enumerate(right.columns):
-            for second in right.columns[k + 1 :]:
-                a, b = _of_both(right, first, second)
-                alone = int((a & ~b).sum()), int((b & ~a).sum())
-                p = binomtest(alone[0], sum(alone)).pvalue if sum(alone) else 1.0
-                counts = {"both_right": int((a & b).sum()), "first_only": alone[0], "second_only": alone[1]}
-                counts["both_wrong"] = len(a) - sum(counts.values())
-                rows.append({"first": first, "second": second, **counts, "p_value": p})
-        names = ["first", "second", "both_right", "first_only", "second_only", "both_wrong", "p_value"]
-        table = pd.DataFrame(rows, columns=names)
-        return table.assign(p_adjusted=holm(table["p_value"]) if len(table) else [])
-
-    def error_overlap(self, dataset: str | None = None) -> pd.DataFrame:
-        """Return how far classifiers err on the same rows.
-
-        Parameters
-        ----------
-        %(dataset:only)s
-
-        Returns
-        -------
-        DataFrame
-            A row and a column per model: the rows on which both err over those on which one of them does, 1 for the
-            same errors and 0 for none in common; NaN where neither errs. Rows count as in `mcnemar`: those that both
-            models have predicted.
-
-        Raises
-        ------
-        ValueError
-            As `mcnemar`.
-        """
-        right = self._right(dataset)
-        found = pd.DataFrame(np.nan, index=right.columns, columns=right.columns)
-        for first in right.columns:
-            for second in right.columns:
-                a, b = _of_both(right, first, second)
-                either = int((~a | ~b).sum())
-                found.loc[first, second] = (~a & ~b).sum() / either if either else np.nan
-        return found.rename_axis(index=None, columns=None)
-
     def _metric(self, metric: str | None) -> str:
         if metric is None:
             return self.metrics[0]
         if metric not in self.metrics:
             raise ValueError(f"`metric` must be one of {self.metrics}; got {metric!r}.")
         return metric
-
-    def _right(self, dataset: str | None) -> pd.DataFrame:
-        """Return whether predictions are right: a column per model, a row per split and sample that was predicted."""
-        chosen = self._one(dataset)
-        columns: dict[str, list[pd.Series]] = {}
-        for one in self._out_of_fold(chosen):
-            if one.stored.task != "classification":
-                raise ValueError(f"`dataset`: models on {chosen!r} do not predict classes.")
-            places = pd.MultiIndex.from_product([[one.split], one.stored.rows], names=["split", "row"])
-            found = pd.Series(one.stored.labels() == one.stored.y, index=places, dtype=float)
-            columns.setdefault(one.model, []).append(found[~places.duplicated()])
-        return pd.DataFrame({model: pd.concat(parts) for model, parts in columns.items()})
-
-    def _one(self, dataset: str | None) -> str:
-        if dataset is None and len(self.datasets) > 1:
-            raise ValueError(f"`dataset` must be one of {self.datasets}; got None, and there are several.")
-        self._cells_of(dataset)
-        return self.datasets[0] if dataset is None else dataset
 
     def _out_of_fold(self, dataset: str | None) -> Iterator[OutOfFold]:
         """Go through the predictions of cells that did not fail, in the order of the table."""
@@ -646,25 +487,14 @@ class Comparison:
         keys = {tuple(name): key for *name, key in self.about.get("keys", ())}
         for name in zip(cells["dataset"], cells["model"], cells["split"].tolist(), strict=True):
             try:
-                yield OutOfFold(*name, StoredPredictions(self._kept(keys.get(name))))
+                if self._store is None or name not in keys:
+                    raise NotKeptError("a table alone has none")
+                yield OutOfFold(*name, StoredPredictions(self._store.kept(keys[name])))
             except NotKeptError as error:
                 raise ValueError(
                     f"`predictions`: those of {name[1]!r} on {name[0]!r}, split {name[2]}, are not kept: {error}. "
                     "Compare again, in another folder or without one."
                 ) from error
-
-    def _kept(self, key: str | None) -> Kept:
-        """Return the predictions of a cell; raise NotKeptError."""
-        if self._store is None or key is None:
-            raise NotKeptError("a table alone has none")
-        return self._store.kept(key)
-
-    def _as_tested(self, metric: str | None) -> dict[str, Any]:
-        """Return the facts about splits and metric that tests need."""
-        return {
-            "test_train_ratio": {name: self.test_train_ratio(name) for name in self.datasets},
-            "greater_is_better": self.about["metrics"][self._metric(metric)],
-        }
 
     @classmethod
     def load(cls, folder: str | PathLike[str]) -> Comparison:
@@ -798,13 +628,6 @@ def _selected(shares: np.ndarray, threshold: float) -> np.ndarray:
     return shares > threshold * shares.max(axis=1, keepdims=True)
 
 
-def _of_both(right: pd.DataFrame, first: str, second: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return whether two models are right on the rows that both predict, each row in the first split of these."""
-    there = right[right[first].notna() & right[second].notna()]
-    there = there[~there.index.get_level_values("row").duplicated()]
-    return there[first].to_numpy(dtype=bool), there[second].to_numpy(dtype=bool)
-
-
 def _table(one: OutOfFold) -> pd.DataFrame:
     """Return the predictions of a cell as columns."""
     stored, arrays = one.stored, one.stored.arrays
@@ -833,82 +656,3 @@ def _table(one: OutOfFold) -> pd.DataFrame:
             known = classes if of_classes else range(values.shape[1])
             columns |= {f"{name}({label})": values[:, k] for k, label in enumerate(known)}
     return pd.DataFrame(columns)
-
-
-def positive_class(cells: list[StoredPredictions], positive: Any = None) -> Any:
-    """Return the class that all curves are of: of splits whose training parts differ in classes the same one.
-
-    Raises
-    ------
-    ValueError
-        If `positive` is no class, or must be given.
-    """
-    those = [stored.classes for stored in cells if stored.task == "classification"]
-    if not those:
-        return positive
-    classes = np.unique(np.concatenate(those))
-    return classes[_place(classes, positive)]
-
-
-def curve_of(kind: str, stored: StoredPredictions, positive: Any) -> np.ndarray | Calibrated | None:
-    """Return the curve of one cell on the grid, or what calibration takes.
-
-    None where the model does not give what it needs, or does not know the class, or there is only one class to test.
-    """
-    if stored.task != "classification" or positive not in stored.classes:
-        return None
-    place = _place(stored.classes, positive)
-    right = stored.y == stored.classes[place]
-    if kind == "calibration":
-        given = "probabilities" in stored.offers
-        return Calibrated(right, stored.probabilities()[:, place]) if given else None
-    if "scores" not in stored.offers or right.all() or not right.any():
-        return None
-    scores = stored.scores()
-    scores = (scores if place else -scores) if scores.ndim == 1 else scores[:, place]
-    false, true, _ = roc_curve(right, scores)
-    return np.interp(GRID, false, true)  # of equal rates the last, which is the highest
-
-
-def _place(classes: np.ndarray, positive: Any) -> int:
-    if positive is None and len(classes) == 2:
-        return 1
-    known = positive is not None and np.ndim(positive) == 0
-    found = np.flatnonzero(classes == positive) if known else np.array([], dtype=int)
-    if len(found) != 1:
-        raise ValueError(f"`positive` must be one of the classes {classes.tolist()}; got {positive!r}.")
-    return int(found[0])
-
-
-def mean_curve(kind: str, curves: list[Any]) -> pd.DataFrame:
-    """Return mean and spread of curves over splits, see :meth:`Comparison.curve`."""
-    if kind == "calibration":
-        return _calibration(curves)
-    y = np.array(curves)
-    return _spread(GRID, y, y.mean(axis=0))
-
-
-def _calibration(parts: list[Calibrated]) -> pd.DataFrame:
-    """Return frequencies in tenths of the probabilities of all splits, ties in one of them."""
-    pooled = np.concatenate([part.probabilities for part in parts])
-    edges = np.unique(np.quantile(pooled, np.linspace(0.0, 1.0, N_BINS + 1)[1:-1]))
-    n, hits, sums = np.zeros((3, len(parts), len(edges) + 1))
-    for k, part in enumerate(parts):
-        bins = np.searchsorted(edges, part.probabilities, side="right")
-        for table, weights in ((n, None), (hits, part.right.astype(float)), (sums, part.probabilities)):
-            table[k] = np.bincount(bins, weights=weights, minlength=len(edges) + 1)
-    there = n.sum(axis=0) > 0
-    n, hits, sums = n[:, there], hits[:, there], sums[:, there]
-    total = n.sum(axis=0)
-    y = np.divide(hits, n, out=np.full(n.shape, np.nan), where=n > 0)
-    found = _spread(sums.sum(axis=0) / total, y, hits.sum(axis=0) / total)
-    return found.assign(n_samples=total.astype(int))
-
-
-def _spread(x: np.ndarray, y: np.ndarray, mean: np.ndarray) -> pd.DataFrame:
-    n = np.isfinite(y).sum(axis=0)
-    squares = np.nansum((y - mean) ** 2, axis=0)
-    std = np.sqrt(np.divide(squares, n - 1, out=np.full(len(n), np.nan), where=n > 1))
-    half = np.nan_to_num(std)
-    lower, upper = np.clip(mean - half, 0.0, 1.0), np.clip(mean + half, 0.0, 1.0)
-    return pd.DataFrame({"x": x, "mean": mean, "std": std, "lower": lower, "upper": upper, "n": n})

@@ -10,23 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import norm
+from sklearn import metrics as skm
 from sklearn.base import BaseEstimator, is_classifier, is_regressor
 from sklearn.dummy import DummyClassifier, DummyRegressor
-from sklearn.metrics import (
-    accuracy_score,
-    brier_score_loss,
-    f1_score,
-    get_scorer,
-    get_scorer_names,
-    log_loss,
-    matthews_corrcoef,
-    mean_absolute_error,
-    r2_score,
-    recall_score,
-    roc_auc_score,
-    roc_curve,
-    root_mean_squared_error,
-)
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
@@ -39,8 +25,6 @@ from bayesmkl.evaluation.predictions import Predictions, StoredPredictions, fina
 from bayesmkl.evaluation.store import NotKeptError
 from bayesmkl.evaluation.survival import brier_times, concordance_index, integrated_brier_score
 from bayesmkl.posterior.checks import reliability
-from bayesmkl.posterior.fitted import fitted_bemkl
-from bayesmkl.posterior.loo import leave_each_out
 
 TAIL_95 = norm.ppf(0.975)  # half width of a central 95 % interval in standard deviations
 
@@ -150,7 +134,7 @@ def equal_error_rate(y_true: ArrayLike, y_score: ArrayLike, labels: ArrayLike | 
 
 def area_under_curve(y_true: ArrayLike, y_score: ArrayLike, labels: ArrayLike | None = None) -> float:
     """Return the area under the receiver operating curve; arguments and errors as of :func:`equal_error_rate`."""
-    return _mean_over_events(roc_auc_score, y_true, y_score, labels)
+    return _mean_over_events(skm.roc_auc_score, y_true, y_score, labels)
 
 
 def _mean_over_events(
@@ -199,7 +183,7 @@ def _events(
 
 
 def _equal_error(happened: np.ndarray, scores: np.ndarray) -> float:
-    false, true, _ = roc_curve(happened, scores, drop_intermediate=False)
+    false, true, _ = skm.roc_curve(happened, scores, drop_intermediate=False)
     excess = false + true - 1.0  # false alarms minus misses: rises from -1 to 1
     after = int(np.argmax(excess >= 0.0))
     step = -excess[after - 1] / (excess[after] - excess[after - 1])
@@ -221,23 +205,11 @@ def _column(name: str, values: np.ndarray) -> np.ndarray:
         return column_or_1d(values)
 
 
-def _require(model: BaseEstimator, *names: str) -> None:
-    """Raise for a model without the methods or attributes that are needed, before it works."""
-    missing = [name for name in names if not hasattr(model, name)]
-    if isinstance(model, type) or missing:
-        what = (
-            "an estimator, not a class"
-            if isinstance(model, type)
-            else f"a fitted estimator with `{missing[0]}`"
-        )
-        raise TypeError(f"`model` must be {what}; got {shown(model)}.")
-
-
 def brier(y: np.ndarray, probabilities: np.ndarray, classes: np.ndarray) -> float:
     """Return the mean squared error of probabilities: of the second of two classes, summed over classes with more."""
     if len(classes) == 2:
-        return float(brier_score_loss(y == classes[1], probabilities[:, 1]))
-    return float(brier_score_loss(y, probabilities, labels=classes))
+        return float(skm.brier_score_loss(y == classes[1], probabilities[:, 1]))
+    return float(skm.brier_score_loss(y, probabilities, labels=classes))
 
 
 def negative_log_density(y: np.ndarray, mean: np.ndarray, std: np.ndarray) -> float:
@@ -273,8 +245,8 @@ def evaluate_classifier(model: BaseEstimator, X: Samples, y: Targets, n_bins: in
 
     Raises
     ------
-    TypeError
-        If `model` is no fitted estimator with `predict_proba` and `classes_`.
+    AttributeError
+        If `model` has no `predict_proba` or `classes_`.
     ValueError
         If `y` lacks labels, holds classes that `model` does not know, or is not as long as `X`; if `n_bins` is below
         1.
@@ -289,7 +261,6 @@ def evaluate_classifier(model: BaseEstimator, X: Samples, y: Targets, n_bins: in
     >>> sorted(scores), round(scores["accuracy"], 3)
     (['accuracy', 'brier', 'ece', 'log_loss'], 0.973)
     """
-    _require(model, "predict_proba", "classes_")
     y, classes = _labels("y", y), np.asarray(model.classes_)
     unknown = np.setdiff1d(y, classes)
     if len(unknown):
@@ -299,13 +270,9 @@ def evaluate_classifier(model: BaseEstimator, X: Samples, y: Targets, n_bins: in
         )
     refuse_unevaluated("X", X)
     check_consistent_length(X, y)
-    probabilities = np.asarray(model.predict_proba(X))
-    return {
-        "accuracy": float(accuracy_score(y, model.predict(X))),
-        "log_loss": float(log_loss(y, probabilities, labels=classes)),
-        "brier": brier(y, probabilities, classes),
-        "ece": expected_calibration_error(y, probabilities, n_bins, labels=classes),
-    }
+    on_test = Predictions(model, X)
+    ece = expected_calibration_error(y, on_test.probabilities(), n_bins, labels=classes)
+    return evaluated(on_test, y, "classification") | {"ece": ece}
 
 
 def evaluate_regressor(model: BaseEstimator, X: Samples, y: Targets) -> dict[str, float]:
@@ -345,28 +312,16 @@ def evaluate_regressor(model: BaseEstimator, X: Samples, y: Targets) -> dict[str
     >>> sorted(scores), 0.9 < scores["coverage_95"] < 1.0
     (['coverage_95', 'nll', 'r2', 'rmse'], True)
     """
-    _require(model, "predict")
     y = _column("y", finite_numbers("y", y))
     refuse_unevaluated("X", X)
     check_consistent_length(X, y)
-    try:
-        mean, std = model.predict(X, return_std=True)
-    except TypeError as error:
-        raise TypeError(
-            "`model` must predict standard deviations, `predict(X, return_std=True)`; "
-            f"{type(model).__name__} does not."
-        ) from error
-    return {
-        "r2": float(r2_score(y, mean)),
-        "rmse": float(root_mean_squared_error(y, mean)),
-        "nll": negative_log_density(y, mean, std),
-        "coverage_95": coverage_95(y, mean, std),
-    }
+    on_test = Predictions(model, X)
+    on_test.moments()  # whose mean is what the model predicts
+    return evaluated(on_test, y, "regression")
 
 
 # ---------------------------------------------------------------------------------------------------- metrics by name
 
-N_DRAWS = 1000  # in each chain, for leaving training samples out
 OF_TASKS = {  # what reports have
     "classification": ("accuracy", "log_loss", "brier", "ece"),
     "regression": ("r2", "rmse", "nll", "coverage_95"),
@@ -405,7 +360,6 @@ NEEDS = {
         "survival functions (`predict_survival_function`)",
         "Use GPMKLSurvival or another model that has them",
     ),
-    "posterior": ("the posterior of BEMKL or of an additive Gaussian process", "Use one of their estimators"),
 }
 
 
@@ -424,21 +378,21 @@ def _measured(measure: Callable[..., float], what: str, predictions: Predictions
 
 def _balanced_accuracy(predictions: Predictions, y: np.ndarray) -> float:
     """Return the mean recall of the classes that occur in `y`."""
-    return recall_score(y, predictions.labels(), labels=np.unique(y), average="macro", zero_division=0.0)
+    return skm.recall_score(y, predictions.labels(), labels=np.unique(y), average="macro", zero_division=0.0)
 
 
 def _f1(predictions: Predictions, y: np.ndarray) -> float:
     """Return the F1 score of the second of two classes, or the mean over classes that occur or are predicted."""
     classes = np.union1d(predictions.classes, y)
     if len(classes) > 2:
-        return f1_score(y, predictions.labels(), average="macro", zero_division=0.0)
-    return f1_score(y, predictions.labels(), labels=classes, pos_label=classes[-1], zero_division=0.0)
+        return skm.f1_score(y, predictions.labels(), average="macro", zero_division=0.0)
+    return skm.f1_score(y, predictions.labels(), labels=classes, pos_label=classes[-1], zero_division=0.0)
 
 
 def _mcc(predictions: Predictions, y: np.ndarray) -> float:
     """Return the Matthews correlation; zero where it is undefined, all labels being the same."""
     labels = predictions.labels()
-    return matthews_corrcoef(y, labels) if len(np.union1d(y, labels)) > 1 else 0.0
+    return skm.matthews_corrcoef(y, labels) if len(np.union1d(y, labels)) > 1 else 0.0
 
 
 def _auc(predictions: Predictions, y: np.ndarray) -> float:
@@ -453,7 +407,7 @@ def _eer(predictions: Predictions, y: np.ndarray) -> float:
 
 def _log_loss(predictions: Predictions, y: np.ndarray) -> float:
     probabilities, classes = _of_all_classes(predictions, y)
-    return log_loss(y, probabilities, labels=classes)
+    return skm.log_loss(y, probabilities, labels=classes)
 
 
 def _brier(predictions: Predictions, y: np.ndarray) -> float:
@@ -476,7 +430,7 @@ def _of_all_classes(predictions: Predictions, y: np.ndarray) -> tuple[np.ndarray
 
 
 def _r2(predictions: Predictions, y: np.ndarray) -> float:
-    return r2_score(y, predictions.labels()) if len(y) > 1 else np.nan
+    return skm.r2_score(y, predictions.labels()) if len(y) > 1 else np.nan
 
 
 def _coverage_gap(y: np.ndarray, mean: np.ndarray, std: np.ndarray) -> float:
@@ -494,23 +448,10 @@ def _mean_brier(predictions: Predictions, y: np.ndarray) -> float:
     return integrated_brier_score(predictions.y_train, y, predictions.survival(times), times)
 
 
-def _elpd_loo(predictions: Predictions, y: np.ndarray) -> float:
-    """Return leave-one-out accuracy by the posterior; warns where too many samples matter too much for it."""
-    fitted, kernels = fitted_bemkl(predictions.model), None
-    if fitted.estimator.kernel_bank_ is None and predictions.X_train is not None:
-        kernels = fitted.transform(predictions.X_train)
-    rng = np.random.default_rng(predictions.random_state)
-    found = leave_each_out(fitted, N_DRAWS, rng, kernels)
-    if found.n_bad:
-        n_scored = len(found.elpd_i)
-        warn_user(f"elpd_loo: the k-hat of {found.n_bad} of {n_scored} samples is too large.", UserWarning)
-    return found.elpd / len(found.elpd_i)
-
-
 # by task: name, what it needs, whether greater is better, how it is computed, and its title
 _BY_TASK: dict[str, list[tuple[str, str, bool, Compute, str]]] = {
     "classification": [
-        ("accuracy", "labels", True, _of(accuracy_score, "labels"), "accuracy"),
+        ("accuracy", "labels", True, _of(skm.accuracy_score, "labels"), "accuracy"),
         ("balanced_accuracy", "labels", True, _balanced_accuracy, "balanced accuracy"),
         ("f1", "labels", True, _f1, "F1"),
         ("mcc", "labels", True, _mcc, "Matthews correlation"),
@@ -522,8 +463,8 @@ _BY_TASK: dict[str, list[tuple[str, str, bool, Compute, str]]] = {
     ],
     "regression": [
         ("r2", "labels", True, _r2, "R²"),
-        ("rmse", "labels", False, _of(root_mean_squared_error, "labels"), "RMSE (units of the target)"),
-        ("mae", "labels", False, _of(mean_absolute_error, "labels"), "MAE (units of the target)"),
+        ("rmse", "labels", False, _of(skm.root_mean_squared_error, "labels"), "RMSE (units of the target)"),
+        ("mae", "labels", False, _of(skm.mean_absolute_error, "labels"), "MAE (units of the target)"),
         ("nll", "std", False, _of(negative_log_density, "moments"), "negative log density (nats)"),
         ("coverage_gap", "std", False, _of(_coverage_gap, "moments"), "coverage of 95 % intervals, off by"),
         ("coverage_95", "std", True, _of(coverage_95, "moments"), "coverage of 95 % intervals"),
@@ -533,11 +474,9 @@ _BY_TASK: dict[str, list[tuple[str, str, bool, Compute, str]]] = {
         ("concordance_uno", "labels", True, _concordance_uno, "Uno's concordance"),
         ("integrated_brier_score", "survival", False, _mean_brier, "integrated Brier score"),
     ],
-    "any": [("elpd_loo", "posterior", True, _elpd_loo, "PSIS-LOO (nats per training sample)")],
 }
-ASKED_FOR = ("coverage_95", "elpd_loo")  # computed only where they are named
 METRICS = {
-    name: Metric(name, needs, greater, compute, task, title, name not in ASKED_FOR)
+    name: Metric(name, needs, greater, compute, task, title, name != "coverage_95")
     for task, rows in _BY_TASK.items()
     for name, needs, greater, compute, title in rows
 }
@@ -553,7 +492,7 @@ def resolve_scoring(
     scoring : None, str, Metric, sequence of these, or dict
         Names of `METRICS`, or of :func:`sklearn.metrics.get_scorer_names`; a dict has names as keys, and as values
         these names, a Metric, or callables ``scorer(estimator, X, y)``. None takes those metrics of the task that at
-        least one model gives, except "elpd_loo", which takes its time.
+        least one model gives, except "coverage_95", for which "coverage_gap" stands.
     models : mapping of str to estimator
         Not necessarily fitted; Pipelines and searches are seen through.
     y : array-like of shape (n_samples,), default=None
@@ -696,18 +635,18 @@ def metric_of(value: object, argument: str = "scoring") -> Metric:
 
 def sklearn_metric(name: str, argument: str) -> Metric:
     """Return a metric of scikit-learn by its name."""
-    if name not in get_scorer_names():
-        close = difflib.get_close_matches(str(name), [*METRICS, *get_scorer_names()], n=1, cutoff=0.0)[0]
+    if name not in skm.get_scorer_names():
+        close = difflib.get_close_matches(str(name), [*METRICS, *skm.get_scorer_names()], n=1, cutoff=0.0)[0]
         raise ValueError(f"`{argument}`: unknown metric {name!r}. Did you mean {close!r}?")
     # scorers do not say publicly what they ask a model for
-    response = getattr(get_scorer(name), "_response_method", "predict")
+    response = getattr(skm.get_scorer(name), "_response_method", "predict")
     needs = {"predict": "labels", "predict_proba": "probabilities"}.get(str(response), "scores")
     task = "any" if needs == "labels" else "classification"
     return Metric(name, needs, True, partial(_by_scorer, name), task, name.replace("_", " "), False)
 
 
 def _by_scorer(name: str, predictions: Predictions, y: np.ndarray) -> float:
-    return get_scorer(name)(predictions.as_model(), predictions.X, y)
+    return skm.get_scorer(name)(predictions.as_model(), predictions.X, y)
 
 
 def _by_callable(scorer: Callable[..., float], predictions: Predictions, y: np.ndarray) -> float:
@@ -771,9 +710,8 @@ def stored_score(metric: Metric, stored: StoredPredictions) -> float:
     """
     if metric.needs not in stored.offers:
         return float("nan")
-    if metric.needs in ("posterior", "model"):
-        what = "the model itself" if metric.needs == "model" else NEEDS[metric.needs][0]
-        raise NotKeptError(f"{metric.name!r} needs {what}, which cells do not keep")
+    if metric.needs == "model":
+        raise NotKeptError(f"{metric.name!r} needs the model itself, which cells do not keep")
     return _computed(metric, stored, stored.y)
 
 
@@ -799,7 +737,7 @@ def evaluated(on_test: Predictions, y: np.ndarray, task: str) -> dict[str, float
     """
     if task == "ordinal":
         return _of_grades(on_test, y)
-    return {name: METRICS[name].compute(on_test, y) for name in OF_TASKS[task]}
+    return {name: float(METRICS[name].compute(on_test, y)) for name in OF_TASKS[task]}
 
 
 def _of_grades(on_test: Predictions, y: np.ndarray) -> dict[str, float]:

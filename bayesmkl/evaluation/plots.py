@@ -1,4 +1,4 @@
-"""Plots of a comparison, its scores, critical differences and curves, and of predicted survival."""
+"""Plots of a comparison, its scores and critical differences, and of predictions."""
 
 from __future__ import annotations
 
@@ -9,23 +9,16 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from bayesmkl._utils.axes import COLORS, LINES, MARKERS, NEUTRAL, legend_below, new_axes, shorten, tidy
+from bayesmkl._utils.axes import COLORS, LINES, NEUTRAL, legend_below, own_axes, shorten, tidy
 from bayesmkl._utils.docstrings import entries, fill_docs
 from bayesmkl._utils.extras import require
 from bayesmkl._utils.given import finite_numbers
 from bayesmkl._utils.survival_target import event_and_time
 from bayesmkl._utils.validation import check_axes, check_number
 from bayesmkl._utils.validation import shown as shown_value
+from bayesmkl.evaluation import significance
 from bayesmkl.evaluation.metrics import METRICS, places_of
 from bayesmkl.evaluation.predictions import Predictions
-from bayesmkl.evaluation.significance import (
-    check_level,
-    corrected_t,
-    critical_difference,
-    friedman,
-    nemenyi,
-    rank_table,
-)
 from bayesmkl.evaluation.survival import (
     LEVEL,
     SurvivalCalibration,
@@ -44,7 +37,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "plot_critical_difference",
-    "plot_curve",
     "plot_scores",
     "plot_survival_calibration",
     "plot_survival_functions",
@@ -65,28 +57,16 @@ INCHES_PER_CHARACTER = 0.085  # of names beside rows
 # inches: height of a model, width of one of several data sets, of one
 ROW, PANEL, ONLY_PANEL = 0.24, 2.7, 4.6
 LEVEL_HEIGHT = 0.19  # inches: of a line of the critical-difference diagram
-SIDE = 4.2  # inches
-MOST_MODELS = len(COLORS)
-CURVES = {
-    "roc": ("false positive rate", "true positive rate"),
-    "calibration": ("predicted probability", "observed frequency"),
-}  # what lies on the axes
 
 
 class Shown(NamedTuple):
     """One metric of a comparison, ready to be drawn."""
 
-    metric: str
     title: str  # with units
     greater_is_better: bool
     scores: pd.DataFrame  # by data set and split, a column per model
     datasets: list[str]
     order: list[str]  # all models, by mean rank, those that failed somewhere last
-
-    @property
-    def direction(self) -> str:
-        """The metric and which way is up, for an axis."""
-        return f"{self.title} ({'higher' if self.greater_is_better else 'lower'} is better)"
 
 
 def shown(comparison: Comparison, metric: str | None, dataset: str | None = None) -> Shown:
@@ -97,8 +77,8 @@ def shown(comparison: Comparison, metric: str | None, dataset: str | None = None
     greater = bool(comparison.about["metrics"][name])
     title = METRICS[name].title if name in METRICS else name
     datasets = comparison.datasets if dataset is None else [dataset]
-    order = [str(model) for model in rank_table(scores, greater).index]
-    return Shown(name, title, greater, scores, datasets, order)
+    order = [str(model) for model in significance.rank_table(scores, greater).index]
+    return Shown(title, greater, scores, datasets, order)
 
 
 def short_names(models: list[str]) -> dict[str, str]:
@@ -138,12 +118,6 @@ def literal(ax: Axes, *others: Artist) -> Axes:
         for text in artist.findobj(Text):
             text.set_parse_math(False)
     return ax
-
-
-def own_axes(ax: Axes | None, width: float, height: float) -> Axes:
-    """Return `ax`, or axes on a new figure of that size in inches."""
-    check_axes("ax", ax)
-    return new_axes(width, height)[0] if ax is None else ax
 
 
 @fill_docs(PLOT)
@@ -209,9 +183,8 @@ def plot_scores(
         _draw_scores(panel, what, name, comparison.test_train_ratio(name), confidence)
         panel.set_yticks(np.arange(len(names)), names)
         panel.set_ylim(len(names) - 0.4, -0.6)  # the first on top
-    explained = (
-        f"{what.direction}\nevery split; mean and {100 * confidence:g} % interval for overlapping splits"
-    )
+    direction = f"{what.title} ({'higher' if what.greater_is_better else 'lower'} is better)"
+    explained = f"{direction}\nevery split; mean and {100 * confidence:g} % interval for overlapping splits"
     if len(axes) == 1:
         axes[0].set_xlabel(explained, loc="left", fontsize="small")
     else:
@@ -243,7 +216,7 @@ def _draw_scores(ax: Axes, what: Shown, dataset: str, ratio: float, confidence: 
         ax.plot(values, row + spread, ".", color=NEUTRAL, alpha=0.5, markersize=4.5, markeredgewidth=0.0)
         mean = lower = upper = values.mean()
         if len(values) > 1:
-            tested = corrected_t(values, np.zeros(len(values)), ratio, confidence)
+            tested = significance.corrected_t(values, np.zeros(len(values)), ratio, confidence)
             lower, upper = tested.lower, tested.upper
         color, marker = (COLORS[1], "D") if model in best else (COLORS[0], "o")
         ax.hlines(row, lower, upper, color=color, linewidth=1.8, zorder=3)
@@ -297,13 +270,13 @@ def plot_critical_difference(
     >>> plot_critical_difference(found).get_title(loc="left").partition(";")[0]
     'accuracy: mean ranks over 2 data sets'
     """
-    check_level("alpha", alpha)
+    significance.check_level("alpha", alpha)
     what = shown(comparison, metric)
-    tested = friedman(what.scores, what.greater_is_better)
-    p_values = nemenyi(what.scores, what.greater_is_better)
+    tested = significance.friedman(what.scores, what.greater_is_better)
+    p_values = significance.nemenyi(what.scores, what.greater_is_better)
     names = short_names(list(p_values.index))
     posthocs = require("scikit_posthocs", "scikit-posthocs", "The critical-difference diagram")
-    distance = critical_difference(tested.n_models, tested.n_datasets, alpha)
+    distance = significance.critical_difference(tested.n_models, tested.n_datasets, alpha)
     width = 5.0 + 2.0 * width_of(names.values())
     given, ax = ax, own_axes(ax, width, 3.0)
     posthocs.critical_difference_diagram(
@@ -343,85 +316,6 @@ def _draw_distance(ax: Axes, mean_ranks: pd.Series, distance: float) -> None:
     ax.set_ylim(lowest - 0.8, 4.2)
     for artist in [*ax.lines, *ax.collections]:
         artist.set_clip_on(False)  # markers at both ends of the axis
-
-
-# ------------------------------------------------------------------------------------------------------------- curves
-
-
-@fill_docs(PLOT)
-def plot_curve(
-    comparison: Comparison,
-    kind: str = "roc",
-    dataset: str | None = None,
-    positive: Any = None,
-    ax: Axes | None = None,
-) -> Axes:
-    """Show a curve of every classifier, its mean over splits and a band of one standard deviation.
-
-    Parameters
-    ----------
-    %(comparison)s
-    kind : {"roc", "calibration"}, default="roc"
-        See :meth:`~bayesmkl.evaluation.Comparison.curve`. Calibration has a point for each tenth of the predictions.
-    dataset : str, default=None
-        One of its data sets; None is the only one.
-    positive : object, default=None
-        Class that is meant; None is the second of two.
-    %(ax)s
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-        Both axes from 0 to 1, with the first six models that have the curve; grey is chance, or perfect calibration.
-
-    Raises
-    ------
-    ValueError
-        If `kind`, `dataset` or `positive` is not known, no model has the curve, predictions are not kept, or `ax` is
-        no Axes.
-
-    Examples
-    --------
-    >>> from sklearn.linear_model import LogisticRegression
-    >>> from sklearn.naive_bayes import GaussianNB
-    >>> from bayesmkl.datasets import load_wdbc
-    >>> from bayesmkl.evaluation import compare_models
-    >>> from bayesmkl.evaluation.plots import plot_curve
-    >>> X, y = load_wdbc(return_X_y=True)
-    >>> models = {"logistic": LogisticRegression(max_iter=1000), "normal": GaussianNB()}
-    >>> found = compare_models(models, X[::4, :4], y[::4], scoring="auc", cv=3)
-    >>> ax = plot_curve(found, "calibration")
-    >>> ax.get_xlabel(), ax.get_ylabel()
-    ('predicted probability', 'observed frequency')
-    """
-    table = comparison.curve(kind, dataset, positive)
-    there = list(dict.fromkeys(table["model"]))
-    chosen, n_left = there[:MOST_MODELS], max(len(there) - MOST_MODELS, 0)
-    left_out = f"; without {n_left} further models" if n_left else ""
-    ax = own_axes(ax, SIDE, SIDE + 0.2 * len(chosen))
-    handles = _bands(ax, table, chosen, markers=kind == "calibration")
-    ax.plot([0.0, 1.0], [0.0, 1.0], color=NEUTRAL, linewidth=0.8, zorder=1)
-    ax.set(xlim=(-0.01, 1.01), ylim=(-0.01, 1.01), aspect="equal")
-    ax.set_xlabel(CURVES[kind][0])
-    ax.set_ylabel(CURVES[kind][1])
-    where = comparison.datasets[0] if dataset is None else dataset
-    ax.set_title(f"{where}, mean ± sd over splits{left_out}", loc="left", fontsize="medium")
-    tidy(ax, "both")
-    legend_below(ax, handles)
-    return literal(ax)
-
-
-def _bands(ax: Axes, table: pd.DataFrame, models: list[str], markers: bool) -> dict[str, Any]:
-    """Draw the mean of each model between ``lower`` and ``upper``; return the lines by their names."""
-    names, handles = short_names(models), {}
-    for k, model in enumerate(models):
-        own = table[table["model"] == model]
-        style: dict[str, Any] = {"color": COLORS[k], "linestyle": LINES[k], "linewidth": 1.6}
-        if markers:
-            style |= {"marker": MARKERS[k], "markersize": 4.5}
-        ax.fill_between(own["x"], own["lower"], own["upper"], color=COLORS[k], alpha=0.15, linewidth=0.0)
-        (handles[names[model]],) = ax.plot(own["x"], own["mean"], **style)
-    return handles
 
 
 def picture(on_test: Predictions, y: np.ndarray, task: str) -> tuple[str, Any]:
@@ -562,7 +456,6 @@ def plot_survival_functions(
     >>> [text.get_text() for text in ax.get_legend().get_texts()]
     ['low', 'high']
     """
-    check_axes("ax", ax)
     when = finite_numbers("times", times)
     if when.ndim != 1 or len(when) < 2 or (np.diff(when) <= 0.0).any():
         raise ValueError(

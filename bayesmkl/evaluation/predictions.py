@@ -12,23 +12,11 @@ from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import has_fit_parameter
 
-from bayesmkl._utils.settings import own_settings
 from bayesmkl._utils.typing import Samples
-from bayesmkl.bemkl import BEMKLClassifier, BEMKLRegressor
 from bayesmkl.evaluation.store import Kept, NotKeptError
 from bayesmkl.evaluation.survival import brier_times
-from bayesmkl.gp import GPMKLClassifier, GPMKLRegressor, GPMKLSurvival
-from bayesmkl.posterior.fitted import fitted_bemkl
 
-OURS = (BEMKLClassifier, BEMKLRegressor, GPMKLClassifier, GPMKLRegressor, GPMKLSurvival)
-SCORED = (BEMKLClassifier, GPMKLClassifier)  # all of whose predictions are those of one evaluation
 RESPONSES = ("predict", "decision_function", "predict_proba")
-FROM_SCORES = {
-    "predict": "_labels",
-    "decision_function": "_odds",
-    "predict_proba": "_probabilities",
-    "latent": "_latent",
-}
 MOST_KEPT = 2**26  # bytes of predictions in a cell
 PAIRS = ("moments", "latent")  # means with standard deviations
 # what models that give it are asked
@@ -44,10 +32,6 @@ class Predictions:
         Fitted; a Pipeline or a search will do.
     X : array-like
         Rows to predict, as `model` takes them.
-    X_train : array-like, default=None
-        Training data of `model`; only leaving out training samples of a model of precomputed kernels needs it.
-    random_state : int, default=0
-        Seed of draws from the posterior.
     y_train : ndarray of shape (n_train,), default=None
         Training targets of `model`; metrics of survival weigh by their censoring.
 
@@ -61,18 +45,13 @@ class Predictions:
         self,
         model: BaseEstimator,
         X: Samples,
-        X_train: Samples | None = None,
-        random_state: int = 0,
         y_train: np.ndarray | None = None,
     ) -> None:
         self.model = model
         self.X = X
-        self.X_train = X_train
-        self.random_state = random_state
         self.y_train: Any = y_train
         self.seconds = 0.0
         self._answers: dict[str, Any] = {}
-        self._scored: tuple[Any, ...] = ()
 
     def labels(self) -> np.ndarray:
         """Return predicted classes, in regression values, of times to an event risks, (n_rows,)."""
@@ -100,10 +79,6 @@ class Predictions:
     def moments(self) -> tuple[np.ndarray, np.ndarray]:
         """Return mean and standard deviation of the target, each (n_rows,)."""
         return self.ask("moments")
-
-    def latent(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return mean and standard deviation of the latent function."""
-        return self.ask("latent")
 
     def survival(self, times: np.ndarray) -> np.ndarray:
         """Return the probability that the event is later than each time, (n_rows, n_times)."""
@@ -149,21 +124,9 @@ class Predictions:
             model = getattr(self.model, "best_estimator_", self.model)
             return tuple(np.ascontiguousarray(moment) for moment in model.predict(self.X, return_std=True))
         if question == "latent":
-            if type(final_estimator(self.model)) is BEMKLClassifier:
-                return tuple(np.ascontiguousarray(moment) for moment in self._answer_from_scores(question))
             model, X = last_step(self.model, self.X)
             return tuple(np.ascontiguousarray(moment) for moment in model.predict_latent(X, return_std=True))
-        if type(final_estimator(self.model)) in SCORED and question in FROM_SCORES:
-            return np.ascontiguousarray(self._answer_from_scores(question))
-        found = getattr(self.model, question)(self.X)
-        return np.ascontiguousarray(found)
-
-    @own_settings
-    def _answer_from_scores(self, question: str) -> Any:
-        """Answer as the methods of the classifier do, all of them from one evaluation of the kernels."""
-        fitted = fitted_bemkl(self.model)
-        self._scored = self._scored or fitted.estimator._scores(fitted.transform(self.X))
-        return getattr(fitted.estimator, FROM_SCORES[question])(*self._scored)
+        return np.ascontiguousarray(getattr(self.model, question)(self.X))
 
     def as_model(self) -> Any:
         """Return a stand-in for the model that gives the predictions made here, whatever rows it is asked about."""
@@ -236,8 +199,7 @@ def gives(model: BaseEstimator, n_classes: int = 2) -> frozenset[str]:
     -------
     frozenset of str
         Of "model", "labels", "scores", "probabilities", "std" (means with standard deviations), "latent" (those of
-        the latent function), "survival" (survival functions) and "posterior" (draws of BEMKL or of a Gaussian
-        process).
+        the latent function) and "survival" (survival functions).
     """
     final = final_estimator(model)
     found = {"model", "labels"}
@@ -254,8 +216,6 @@ def gives(model: BaseEstimator, n_classes: int = 2) -> frozenset[str]:
         and "return_std" in inspect.signature(final.predict_latent).parameters
     ):
         found.add("latent")
-    if isinstance(final, OURS):
-        found.add("posterior")
     return frozenset(found)
 
 
@@ -300,11 +260,6 @@ def last_step(model: Any, X: Samples) -> tuple[Any, Samples]:
 
 
 def _of_function(function: Any, times: np.ndarray) -> np.ndarray:
-    if not callable(function):
-        raise TypeError(
-            "`predict_survival_function` must take `times`, or return a function of times for each row; got "
-            f"{type(function).__name__}."
-        )
     first, last = getattr(function, "domain", (-np.inf, np.inf))
     return np.where(times < first, 1.0, np.asarray(function(np.clip(times, first, last))))
 
@@ -352,13 +307,9 @@ def keep_predictions(
             arrays["survival"] = predictions.survival(arrays["times"])
     objects = [name for name, array in arrays.items() if array.dtype.hasobject]
     plain = arrays | {name: np.array(arrays[name].tolist()) for name in objects}
-    changed = [
-        name
-        for name in objects
-        if plain[name].dtype.hasobject or plain[name].tolist() != arrays[name].tolist()
-    ]
-    if changed:
-        return None, f"its {changed[0]!r} holds objects that no file keeps as they are"
+    for name in objects:
+        if plain[name].dtype.hasobject or plain[name].tolist() != arrays[name].tolist():
+            return None, f"its {name!r} holds objects that no file keeps as they are"
     size = sum(array.nbytes for array in plain.values())
     if size > MOST_KEPT:
         return None, f"its predictions take {size / 2**20:.2g} MiB, and a cell keeps {MOST_KEPT // 2**20}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -17,7 +16,7 @@ from bayesmkl import __version__
 from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.settings import own_settings
 from bayesmkl._utils.typing import Samples, Targets
-from bayesmkl._utils.validation import check_probability, generator_of, shown
+from bayesmkl._utils.validation import check_probability, generator_of
 from bayesmkl.evaluation.metrics import METRICS, evaluated
 from bayesmkl.evaluation.page import (
     MISSING,
@@ -33,7 +32,7 @@ from bayesmkl.evaluation.page import (
 )
 from bayesmkl.evaluation.plots import picture, plot_critical_difference, plot_scores
 from bayesmkl.evaluation.predictions import Predictions
-from bayesmkl.evaluation.significance import TESTS, friedman
+from bayesmkl.evaluation.significance import friedman
 from bayesmkl.evaluation.store import environment
 from bayesmkl.kernels.views import column_names
 from bayesmkl.posterior import (
@@ -57,7 +56,6 @@ if TYPE_CHECKING:
     from bayesmkl.evaluation.comparison import Comparison
 
 ALPHA = 0.05
-TEST = "corrected_t"
 REFUSALS = (ValueError, ImportError)  # too few models or data sets, a library that is not installed
 COSTS = [
     "fit_seconds",
@@ -130,7 +128,7 @@ def report_model(
     Raises
     ------
     TypeError
-        If `model` is none that :func:`bayesmkl.posterior.diagnose` takes; if `title` is no text.
+        If `model` is none that :func:`bayesmkl.posterior.diagnose` takes.
     NotFittedError
         Before `fit`.
     ValueError
@@ -148,8 +146,6 @@ def report_model(
     >>> list(report.parts)[:5]
     ['Summary', 'Data', 'Views and kernels', 'Predictions', 'Samples']
     """
-    if title is not None and not isinstance(title, str):
-        raise TypeError(f"`title` must be a str; got {shown(title)}.")
     if y is not None and X is None:
         raise ValueError("`y` must be None without `X`, the samples that it is the target of. Pass both.")
     ci_prob = check_probability("ci_prob", ci_prob)
@@ -216,7 +212,7 @@ def _facts(about: Reported) -> str:
     if fitted.kernel_views is not None:
         pieces.append(counted(len(set(fitted.kernel_views)), "view"))
     if about.X is not None:
-        pieces.append(f"{_n_rows(about.X)} held-out samples")
+        pieces.append(f"{np.shape(about.X)[0]} held-out samples")
     return " · ".join([*pieces, f"bayesmkl {__version__}"])
 
 
@@ -301,9 +297,7 @@ def _views(about: Reported) -> list[Block]:
     blocks.append(Drawing.of(axes, f"Shares of kernels with {percent} intervals."))
     blocks.append(Rows(_readable(kernels), "shares of kernels"))
     if fitted.selects_kernels:
-        # the warning is of alternatives, which the table has
-        with warnings.catch_warnings(action="ignore", category=UserWarning):
-            table = inclusion_table(about.model)
+        table = inclusion_table(about.model)
         listed = f"Of the selected, at most {100 * table.attrs['fdr']:.0f} % are expected to be false."
         blocks += [Heading("What is in the model"), listed, Rows(_readable(table), "inclusion")]
     design = getattr(fitted.estimator, "design_", None)
@@ -318,7 +312,8 @@ def _predictions(about: Reported) -> list[Block]:
     """Judge predictions of samples that the model was not fitted to."""
     fitted, section = about.fitted, about.sections["calibration"]
     blocks: list[Block] = []
-    on_test, of_one = about.on_test, fitted.output_names is None or _competes(fitted)
+    on_test, classes = about.on_test, fitted.is_classifier and fitted.output_kind == "class"
+    of_one = fitted.output_names is None or classes  # of which a sample has one
     if on_test is not None and about.y is not None and of_one:
         task, y = TASKS[fitted.outcome], np.asarray(about.y)
         metrics = evaluated(on_test, y, task)
@@ -336,7 +331,7 @@ def _samples(about: Reported) -> list[Block]:
     fitted, X = about.fitted, about.X
     if X is None:
         return ["Pass samples as `X` to have their scores split into the parts of views."]
-    n_rows = _n_rows(X)
+    n_rows = np.shape(X)[0]
     if n_rows > MOST_SAMPLES:
         X = X.iloc[:MOST_SAMPLES] if hasattr(X, "iloc") else X[:MOST_SAMPLES]
     found = contributions(about.model, X, ci_prob=about.ci_prob, n_draws=N_PART_DRAWS, random_state=about.rng)
@@ -430,11 +425,6 @@ def _of_section(section: Section) -> list[Block]:
     return [*printed, section.advice]
 
 
-def _competes(fitted: FittedBEMKL) -> bool:
-    """Whether outputs are classes of which a sample has one."""
-    return fitted.is_classifier and fitted.output_kind == "class"
-
-
 def _training_times(fitted: FittedBEMKL) -> Any:
     """Return times of training and whether their event was seen, of times to an event."""
     if fitted.outcome != "times":
@@ -443,10 +433,6 @@ def _training_times(fitted: FittedBEMKL) -> Any:
     found["event"] = fitted.estimator.target_[0] == fitted.estimator.target_[1]
     found["time"] = fitted.target
     return found
-
-
-def _n_rows(X: Any) -> int:
-    return int(np.shape(X)[0])
 
 
 # -------------------------------------------------------------------------------------------------------- comparisons
@@ -462,15 +448,7 @@ def write_report(
 
     A page that is there is replaced, at once and only when the new one is complete.
     """
-    if not isinstance(title, str):
-        raise TypeError(f"`title` must be a str; got {shown(title)}.")
-    if metrics is not None and (isinstance(metrics, str) or not isinstance(metrics, Sequence) or not metrics):
-        raise ValueError(f"`metrics` must be None or a list of metrics; got {shown(metrics)}.")
-    chosen = list(comparison.metrics[:1] if metrics is None else metrics)
-    unknown = [name for name in chosen if name not in comparison.metrics]
-    if unknown:
-        known = ", ".join(map(repr, comparison.metrics))
-        raise ValueError(f"`metrics` must name metrics of the comparison, {known}; got {unknown[0]!r}.")
+    chosen = [comparison._metric(name) for name in ([None] if metrics is None else metrics)]
     parts: dict[str, list[Block]] = {
         "Scores": _scores(comparison),
         "Failures and warnings": _failures(comparison),
@@ -585,13 +563,14 @@ def _differences(comparison: Comparison, metric: str) -> list[Block]:
     """Return tests of all pairs of models on every data set."""
     title = _title(metric)
     try:
-        pairs = comparison.significance(metric, TEST, alpha=ALPHA)
+        pairs = comparison.significance(metric, alpha=ALPHA)
     except REFUSALS as reason:
         return [Heading(title), str(reason)]
     explained = (
-        f"Two-sided {TESTS[TEST]} over the splits of each data set. P-values are corrected by Holm's procedure for "
-        f"the number of pairs of a data set; below {ALPHA:g}, one of the two counts as better. From lower to upper "
-        f"is the mean difference of a pair alone with {100 * (1 - ALPHA):g} % confidence."
+        "Two-sided corrected resampled t-test (Nadeau and Bengio) over the splits of each data set. P-values are "
+        f"corrected by Holm's procedure for the number of pairs of a data set; below {ALPHA:g}, one of the two "
+        f"counts as better. From lower to upper is the mean difference of a pair alone with {100 * (1 - ALPHA):g} % "
+        "confidence."
     )
     table = pairs.drop(columns="n")
     table["dataset"] = table["dataset"].replace("", comparison.datasets[0])

@@ -15,24 +15,6 @@ variance s² of the differences:
 with ρ = n_test / (n_test + n_train) the correlation between splits, so that ρ / (1 - ρ) = n_test / n_train: the last
 two rest on the same variance. Wilcoxon's test ranks the differences.
 
-The mixed-effects model is of several data sets, each with splits that overlap. With the difference :math:`d_{ij}` of
-the scores in split j of data set i,
-
-.. math:: d_{ij} = \delta_i + \varepsilon_{ij}, \qquad \delta_i \sim N(\mu, \tau^2), \qquad
-          \varepsilon_i \sim N(0, \sigma_i^2 [(1 - \rho_i) I + \rho_i 1 1']), \qquad
-          \rho_i = \frac{n_\mathrm{test}}{n_\mathrm{test} + n_\mathrm{train}} ,
-
-and :math:`p(\mu, \tau, \sigma_1, \ldots) \propto \prod_i \sigma_i^{-1}`, what a data set says of its own
-:math:`\delta_i` is the Student density of the Bayesian correlated t-test, a mixture of normal ones over the precision
-:math:`\lambda`:
-
-.. math:: p(\bar d_i \mid \mu, \tau) = \int N\bigl(\bar d_i; \mu, \tau^2 + v_i / \lambda\bigr)\,
-          \mathrm{Ga}\bigl(\lambda; \tfrac{n_i - 1}{2}, \tfrac{n_i - 1}{2}\bigr) d\lambda, \qquad
-          v_i = \Bigl(\tfrac{1}{n_i} + \tfrac{\rho_i}{1 - \rho_i}\Bigr) s_i^2 .
-
-The integral over :math:`\lambda` is a Gauss-Laguerre rule, and the posterior of the two numbers :math:`\mu, \tau` a
-grid: nothing is random.
-
 With R_j the mean rank of model j of k over N data sets (1 is best):
 
     Friedman          χ² = 12 N / (k (k + 1)) (Σ_j R_j² - k (k + 1)² / 4), divided by 1 - Σ (t³ - t) / (N k (k² - 1))
@@ -53,7 +35,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 from scipy import special, stats
-from scipy.special import logsumexp, ndtr, roots_genlaguerre
 
 from bayesmkl._utils.extras import require
 from bayesmkl._utils.given import check_numbers
@@ -62,10 +43,8 @@ from bayesmkl._utils.validation import check_choice, check_flag, check_integer, 
 __all__ = [
     "BayesianTest",
     "FriedmanTest",
-    "MixedEffects",
     "PairedTest",
     "bayesian_correlated_t",
-    "bayesian_mixed_effects",
     "corrected_t",
     "critical_difference",
     "friedman",
@@ -79,23 +58,9 @@ __all__ = [
 
 MOST_WITH_TIES = 13  # pairs up to which all signs of tied differences are tried
 SAME = 1e-12  # relative to the scores: differences up to it are rounding errors
-# of the mixed-effects model
-FEWEST = 3  # data sets: with two the posterior of tau is no distribution
-N_NODES = 20  # of the rule for the precisions
-N_MEANS, FARTHEST = 121, 12.0  # points of mu for every tau, and how many standard errors they reach
-N_SPREADS = 80  # points of tau
 SAME_DIGITS = 12  # significant digits up to which two scores are a tie
-TESTS = {  # their names for readers
-    "corrected_t": "corrected resampled t-test (Nadeau and Bengio)",
-    "paired_t": "paired t-test",
-    "wilcoxon": "Wilcoxon signed-rank test",
-    "nemenyi": "Nemenyi test",
-    "bayesian": "Bayesian correlated t-test",
-    "mixed_effects": "Bayesian mixed-effects model",
-}
-OF_DATASETS = ("nemenyi", "mixed_effects")  # of all together
-WITH_RATIO = ("corrected_t", "bayesian", "mixed_effects")
-WITH_PROBABILITIES = ("bayesian", "mixed_effects")
+TESTS = ("corrected_t", "paired_t", "wilcoxon", "nemenyi", "bayesian")
+WITH_RATIO = ("corrected_t", "bayesian")
 ALL_DATASETS = "(all)"  # in the column `dataset` of a comparison over data sets
 COMMON = ("first", "second", "n", "difference", "lower", "upper")  # columns of every test
 SMALLEST_SAMPLE = 6  # pairs from which on Wilcoxon's p-value can be below 0.05
@@ -438,194 +403,6 @@ def _interval(mean: float, scale: float, n: int, confidence: float) -> tuple[flo
     return mean - half, mean + half
 
 
-# ---------------------------------------------------------------------------------------------- mixed effects
-
-
-class MixedEffects(NamedTuple):
-    r"""Posterior of the difference between two models on data sets like those compared.
-
-    Parameters
-    ----------
-    n : int
-        Data sets.
-    difference : float
-        Posterior median of the mean over data sets, :math:`\mu` of first - second, in the unit of the scores.
-    lower, upper : float
-        Central credible interval of :math:`\mu`.
-    between : float
-        Posterior median of :math:`\tau`, the standard deviation of the difference between data sets.
-    p_first, p_equivalent, p_second : float
-        Of a further data set: probability that the first score is larger there by more than the region of
-        equivalence, that the difference lies in that region, and that the second score is larger.
-
-    Examples
-    --------
-    >>> MixedEffects(5, 0.02, 0.01, 0.03, 0.005, 0.95, 0.05, 0.0).between
-    0.005
-    """
-
-    n: int
-    difference: float
-    lower: float
-    upper: float
-    between: float
-    p_first: float
-    p_equivalent: float
-    p_second: float
-
-
-class _Effects(NamedTuple):
-    """What the splits of data sets say: means of differences, their squared scales, and degrees of freedom."""
-
-    mean: np.ndarray
-    scale2: np.ndarray
-    df: np.ndarray
-
-
-def bayesian_mixed_effects(
-    first: ArrayLike,
-    second: ArrayLike,
-    datasets: ArrayLike,
-    test_train_ratio: float | Mapping[Hashable, float],
-    rope: float = 0.01,
-    confidence: float = 0.95,
-) -> MixedEffects:
-    r"""Compare two models over data sets and splits at once.
-
-    Splits of a data set overlap, which makes them say less than their number, and data sets differ in what they say.
-    A t-test over all rows takes neither into account; a test of the means of data sets takes a mean of two splits for
-    as good as one of a hundred.
-
-    Parameters
-    ----------
-    first, second : array-like of shape (n_rows,)
-        Scores of two models on the same splits of all data sets, all finite.
-    datasets : array-like of shape (n_rows,)
-        Data set of every row; at least three data sets, and two splits of each.
-    test_train_ratio : float or mapping of data set to float
-        Size of a test set relative to its training set; 1/9 in tenfold cross-validation.
-    rope : float, default=0.01
-        Half width of the region of practical equivalence, in the unit of the scores.
-    confidence : float, default=0.95
-        Probability content of the credible interval.
-
-    Returns
-    -------
-    MixedEffects
-        ``n`` data sets, ``difference``, ``lower``, ``upper``, ``between``, and the probabilities of a further data
-        set, ``p_first``, ``p_equivalent`` and ``p_second``.
-
-    Raises
-    ------
-    ValueError
-        If the scores are not finite, or not of one length; for fewer than three data sets, or one with a single
-        split; if a data set has no `test_train_ratio`, or none that is positive; if `rope` is negative, or
-        `confidence` not strictly between 0 and 1.
-    TypeError
-        If the scores are sparse, or hold other objects than numbers.
-
-    Notes
-    -----
-    The model of [1]_ with normal effects of data sets in place of Student ones, and flat priors of :math:`\mu` and
-    :math:`\tau`; the noise of each data set is integrated out, as in
-    :func:`~bayesmkl.evaluation.significance.bayesian_correlated_t`.
-
-    References
-    ----------
-    .. [1] G. Corani, A. Benavoli, J. Demšar, F. Mangili and M. Zaffalon, "Statistical comparison of classifiers
-       through Bayesian hierarchical modelling", Machine Learning 106, 2017, eq. 5 to 7.
-
-    Examples
-    --------
-    >>> from bayesmkl.evaluation.significance import bayesian_mixed_effects
-    >>> first = [0.81, 0.84, 0.79, 0.92, 0.95, 0.90, 0.71, 0.74, 0.70, 0.88, 0.87, 0.90]
-    >>> second = [0.77, 0.80, 0.76, 0.90, 0.92, 0.86, 0.68, 0.69, 0.66, 0.84, 0.84, 0.85]
-    >>> result = bayesian_mixed_effects(first, second, [*"aaabbbcccddd"], test_train_ratio=1 / 2)
-    >>> result.n, round(result.difference, 3), bool(result.lower > 0.0), result.p_first > 0.9
-    (4, 0.037, True, True)
-    """
-    check_level("confidence", confidence)
-    rope = check_number("rope", rope, low=0.0, inclusive=True)
-    effects = _effects(first, second, datasets, test_train_ratio)
-    mu, tau, weight = _posterior(effects)
-    tail = 0.5 - confidence / 2.0
-    difference, lower, upper = _quantiles(mu, weight, (0.5, tail, 1.0 - tail))
-    (between,) = _quantiles(tau[:, 0], weight.sum(axis=1), (0.5,))
-    above = float((weight * ndtr((mu - rope) / tau)).sum())  # of N(mu, tau^2), a data set more
-    below = float((weight * ndtr((-rope - mu) / tau)).sum())
-    inside = max(1.0 - above - below, 0.0)
-    return MixedEffects(len(effects.mean), difference, lower, upper, between, above, inside, below)
-
-
-def _effects(first: ArrayLike, second: ArrayLike, datasets: ArrayLike, ratios: object) -> _Effects:
-    """Return what the splits of every data set say."""
-    differences = paired_differences(first, second)
-    names = np.asarray(datasets, dtype=object)
-    if names.shape != differences.values.shape:
-        raise ValueError(
-            f"`datasets` must name the data set of each of the {len(differences.values)} scores; got shape "
-            f"{names.shape}."
-        )
-    found = []
-    different = list(dict.fromkeys(names))
-    if len(different) < FEWEST:
-        raise ValueError(
-            f"`datasets`: effects of data sets need at least {FEWEST} of them; got {len(different)}. Use "
-            "bayesian_correlated_t on each."
-        )
-    for name in different:
-        own = differences._replace(values=differences.values[names == name])
-        n = len(own.values)
-        if n < 2:
-            raise ValueError(
-                f"`datasets`: {name!r} has one split; at least two are needed to say how they vary."
-            )
-        ratio = ratios.get(name) if isinstance(ratios, Mapping) else ratios
-        if ratio is None:
-            raise ValueError(f"`test_train_ratio` is missing for data set {name!r}.")
-        factor = 1.0 / n + check_number("test_train_ratio", ratio, low=0.0)
-        found.append((own.mean(), factor * own.variance(), n - 1.0))
-    return _Effects(*np.array(found).T)
-
-
-def _posterior(effects: _Effects) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    r"""Return :math:`\mu` on a grid of (spreads, means), :math:`\tau` as a column of it, and probabilities."""
-    usual = np.sqrt(np.median(effects.scale2) + effects.mean.var())
-    usual = usual if usual > 0.0 else max(float(np.abs(effects.mean).max()), 1.0) * 1e-9  # nothing varies
-    share = (np.arange(N_SPREADS) + 0.5) / N_SPREADS
-    tau = usual * share / (1.0 - share)
-    jacobian = usual / (1.0 - share) ** 2
-    nodes, of_nodes = zip(*(_precisions(df) for df in effects.df), strict=True)
-    noise = effects.scale2[:, None] / np.array(nodes)  # of data sets, nodes
-    precision = 1.0 / (effects.scale2 + tau[:, None] ** 2)  # of spreads, data sets
-    center = (precision @ effects.mean) / precision.sum(axis=1)
-    width = 1.0 / np.sqrt(precision.sum(axis=1)) + usual / len(effects.mean)
-    steps = np.linspace(-FARTHEST, FARTHEST, N_MEANS)
-    mu = center[:, None] + width[:, None] * steps
-    log_p = np.log(jacobian * width)[:, None] + np.zeros_like(mu)
-    for mean, own, weights in zip(effects.mean, noise, of_nodes, strict=True):
-        variance = tau[:, None, None] ** 2 + own
-        exponent = -0.5 * ((mean - mu)[:, :, None] ** 2 / variance + np.log(variance))
-        log_p += logsumexp(exponent, axis=2, b=weights)
-    probability = np.exp(log_p - log_p.max())
-    return mu, tau[:, None], probability / probability.sum()
-
-
-def _precisions(df: float) -> tuple[np.ndarray, np.ndarray]:
-    r"""Return nodes and weights of :math:`\mathrm{Ga}(\lambda; \nu / 2, \nu / 2)`."""
-    nodes, weights = roots_genlaguerre(N_NODES, 0.5 * df - 1.0)
-    kept = weights > 0.0  # the last ones may underflow
-    nodes, weights = np.where(kept, nodes, 1.0), np.where(kept, weights, 0.0)
-    return nodes / (0.5 * df), weights / weights.sum()
-
-
-def _quantiles(values: np.ndarray, weights: np.ndarray, levels: tuple[float, ...]) -> tuple[float, ...]:
-    """Return weighted quantiles, between the points of the grid."""
-    order = np.argsort(values, axis=None)
-    below = weights.ravel()[order].cumsum() - 0.5 * weights.ravel()[order]
-    return tuple(float(np.interp(level, below, values.ravel()[order])) for level in levels)
-
-
 # --------------------------------------------------------------------------------------------------- all pairs
 
 
@@ -648,23 +425,21 @@ def pairwise(
         A column per model. Rows are splits of one data set, or, with a two-level index (dataset, split), of several;
         "nemenyi" takes the rows of a plain index for data sets.
     test : str, default="corrected_t"
-        "corrected_t", "paired_t", "wilcoxon", "nemenyi", "bayesian" or "mixed_effects": :func:`corrected_t`,
-        :func:`paired_t`, :func:`wilcoxon`, :func:`nemenyi`, :func:`bayesian_correlated_t`,
-        :func:`bayesian_mixed_effects`, which takes the splits of several data sets, at least three. The t-tests and
-        "bayesian" compare the splits of each data set, "nemenyi" and "mixed_effects" all data sets at once, and
-        "wilcoxon" the means of data sets where there are several.
+        "corrected_t", "paired_t", "wilcoxon", "nemenyi" or "bayesian": :func:`corrected_t`, :func:`paired_t`,
+        :func:`wilcoxon`, :func:`nemenyi`, :func:`bayesian_correlated_t`. The t-tests and "bayesian" compare the
+        splits of each data set, "nemenyi" all data sets at once, and "wilcoxon" the means of data sets where there
+        are several.
     test_train_ratio : float or mapping of data set to float, default=None
-        Size of a test set relative to its training set, needed by "corrected_t", "bayesian" and
-        "mixed_effects".
+        Size of a test set relative to its training set, needed by "corrected_t" and "bayesian".
     greater_is_better : bool, default=True
         Whether the larger score is the better one.
     against : object, default=None
         Compare only with this model, a column of `scores`; it becomes ``second``. None compares all pairs.
     correction : {"holm", None}, default="holm"
         Correct p-values for the number of pairs (of one data set) by :func:`holm`. Nemenyi's test does so itself, and
-        the Bayesian ones need none.
+        the Bayesian one needs none.
     rope : float, default=0.01
-        Half width of the region of practical equivalence of "bayesian" and "mixed_effects", in units of the scores.
+        Half width of the region of practical equivalence of "bayesian", in units of the scores.
     alpha : float, default=0.05
         Level of significance: decides ``better`` and the width 1 - alpha of the intervals.
 
@@ -676,9 +451,7 @@ def pairwise(
         ``lower``, ``upper``, its interval for this pair alone (with "nemenyi" for all pairs, with "wilcoxon" NaN);
         ``p_value`` and ``p_adjusted``, or with "bayesian" ``p_first`` (the first model is better by more than
         `rope`), ``p_equivalent`` and ``p_second``; ``better``, the name of the significantly better model (with
-        "bayesian" the one that is better with a probability above 1 - alpha) or ""; ``note``. With "mixed_effects"
-        the probabilities are those of a further data set, and ``between`` is the standard deviation of the
-        difference between data sets. Where a model has no
+        "bayesian" the one that is better with a probability above 1 - alpha) or ""; ``note``. Where a model has no
         result in some row, its pairs have NaN and a note that says so.
 
     Raises
@@ -689,8 +462,7 @@ def pairwise(
         If `scores` does not hold numbers of at least two models with names of their own; for a `test` or
         `correction` that is not known; if `against` is no column; if
         `test_train_ratio` is needed and not given; if `rope` is negative, or `alpha` not strictly between 0 and 1;
-        for "nemenyi", if there are fewer than three models or two data sets; for "mixed_effects", fewer than three
-        data sets, or one of a single split.
+        for "nemenyi", if there are fewer than three models or two data sets.
     ImportError
         For "nemenyi" and "bayesian", if ``bayesmkl[compare]`` is not installed.
 
@@ -708,7 +480,7 @@ def pairwise(
     2     B      C      -0.062       0.026      C
     """
     check_table(scores)
-    check_choice("test", test, tuple(TESTS))
+    check_choice("test", test, TESTS)
     check_flag("greater_is_better", greater_is_better)
     check_number("rope", rope, low=0.0, inclusive=True)
     check_level("alpha", alpha)
@@ -717,18 +489,15 @@ def pairwise(
     pairs = _pairs(scores, against)
     several = scores.index.nlevels > 1 and scores.index.get_level_values(0).nunique() > 1
     groups: dict[Any, pd.DataFrame] = {"": scores}
-    if test in OF_DATASETS or (test == "wilcoxon" and several):
+    if test == "nemenyi" or (test == "wilcoxon" and several):
         groups = {ALL_DATASETS: scores}
     elif scores.index.nlevels > 1:
         groups = {name: group.droplevel(0) for name, group in scores.groupby(level=0, sort=False)}
-    probabilities = [*(["between"] if test == "mixed_effects" else []), "p_first", "p_equivalent", "p_second"]
-    values = probabilities if test in WITH_PROBABILITIES else ["p_value"]
+    values = ["p_first", "p_equivalent", "p_second"] if test == "bayesian" else ["p_value"]
     tables = []
     for dataset, group in groups.items():
         if test == "nemenyi":
             left_out, compare = _by_ranks(group, greater_is_better, alpha)
-        elif test == "mixed_effects":
-            left_out, compare = _by_effects(group, test_train_ratio, rope, alpha)
         else:
             left_out, compare = _by_rows(group, test, _ratio(test_train_ratio, dataset, test), rope, alpha)
         rows = []
@@ -743,7 +512,7 @@ def pairwise(
         tables.append(own)
     table = pd.concat(tables, ignore_index=True)
     note = table.pop("note")
-    if test in WITH_PROBABILITIES:
+    if test == "bayesian":
         if not greater_is_better:
             table[["p_first", "p_second"]] = table[["p_second", "p_first"]].to_numpy()
         is_first, is_second = (table[name] > 1.0 - alpha for name in ("p_first", "p_second"))
@@ -865,20 +634,6 @@ def _by_ranks(scores: pd.DataFrame, greater_is_better: bool, alpha: float) -> Co
         return found | interval
 
     return tested.left_out, compare
-
-
-def _by_effects(scores: pd.DataFrame, ratios: Any, rope: float, alpha: float) -> Compared:
-    """Compare over data sets and splits at once."""
-    scores = scores.where(np.isfinite(scores)).dropna(how="all")
-    datasets = scores.index.get_level_values(0)
-    ratio = {name: _ratio(ratios, name, "mixed_effects") for name in datasets.unique()}
-    missing = scores.isna().sum()
-
-    def compare(*pair: Any) -> dict[Any, Any]:
-        first, second = (scores[model].to_numpy() for model in pair)
-        return bayesian_mixed_effects(first, second, datasets, ratio, rope, 1.0 - alpha)._asdict()
-
-    return {name: f"no result in {n} of {len(scores)} splits" for name, n in missing.items() if n}, compare
 
 
 # ----------------------------------------------------------------------------------------------------------- ranks
@@ -1139,12 +894,8 @@ def check_table(scores: object) -> None:
         raise TypeError(f"`scores` must be a DataFrame with a column per model; got {shown(scores)}.")
     if not scores.columns.is_unique:
         raise ValueError(f"`scores` must have columns of different names; got {list(scores.columns)}.")
-    if not all(kind.kind in "biuf" for kind in map(np.dtype, map(_plain, scores.dtypes))):
+    if not all(isinstance(kind, np.dtype) and kind.kind in "biuf" for kind in scores.dtypes):
         raise ValueError("`scores` must hold numbers, NaN where a model failed; got other columns.")
-
-
-def _plain(dtype: object) -> Any:
-    return dtype if isinstance(dtype, np.dtype) else object
 
 
 def ranks_of(scores: pd.DataFrame, greater_is_better: bool) -> pd.DataFrame:

@@ -119,11 +119,7 @@ def models_of(models: Mapping[str, Any]) -> dict[str, ModelSpec]:
 
 def _spec(name: str, model: Any) -> ModelSpec:
     estimator, grid = model if isinstance(model, tuple) and len(model) == 2 else (model, None)
-    if (
-        isinstance(estimator, type)
-        or not hasattr(estimator, "fit")
-        or not isinstance(estimator, BaseEstimator)
-    ):
+    if not isinstance(estimator, BaseEstimator) or not hasattr(estimator, "fit"):
         raise ValueError(
             f"`models`: {name!r} must be an estimator or a pair (estimator, param_grid); got {estimator!r}."
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -124,27 +123,11 @@ def _as_kernel(spec: object, position: int, name: str) -> Kernel:
     if isinstance(spec, GaussianProcessKernel):
         return GaussianProcess(clone(spec))
     if callable(spec):
-        _check_signature(spec, position, name)
         return CallableKernel(spec, position)
     raise TypeError(
         f"`{name}` must hold kernel objects, callables (X, Z) -> (n_rows, n_train), names or "
         f"sklearn.gaussian_process kernels; got {spec!r} of type {type(spec).__name__}."
     )
-
-
-def _check_signature(function: Callable[..., Any], position: int, name: str) -> None:
-    """Raise for a function that cannot be called with two tables; some of compiled modules do not tell."""
-    try:
-        signature = inspect.signature(function)
-    except (TypeError, ValueError):
-        return
-    try:
-        signature.bind(None, None)
-    except TypeError as error:
-        raise TypeError(
-            f"`{name}` holds {callable_name(function)} (callable[{position}]), which cannot be called as "
-            f"kernel(X, Z): {error}."
-        ) from error
 
 
 class ForeignKernel(Kernel):

@@ -27,18 +27,7 @@ from bayesmkl.kernels.quality import LOST, KernelQualityWarning
 from bayesmkl.kernels.stacks.base import Stack
 from bayesmkl.kernels.stacks.dense import DenseStack
 
-__all__ = [
-    "centered_alignment",
-    "centering_errors",
-    "empirical_optimal_kernel",
-    "entrywise_bounds",
-    "frobenius_gram",
-    "frobenius_norms",
-    "kernel_alignment",
-    "kernel_polarization",
-    "optimal_entries",
-    "target_products",
-]
+__all__ = ["centered_alignment", "empirical_optimal_kernel", "kernel_alignment", "kernel_polarization"]
 
 # Bytes of upper triangles that one matrix product takes at a time: enough for full speed, little beside a stack.
 CHUNK_BYTES = 2**26

@@ -262,11 +262,7 @@ class KernelBank(TransformerMixin, BankAlgebra):
 
     @all_or_nothing
     def fit_transform(
-        self,
-        X: Samples,
-        y: Targets | None = None,
-        sample_weight: ArrayLike | None = None,
-        **fit_params: Any,
+        self, X: Samples, y: Targets | None = None, sample_weight: ArrayLike | None = None
     ) -> np.ndarray:
         """Fit and return the training kernels, evaluating each of them once.
 
@@ -278,8 +274,6 @@ class KernelBank(TransformerMixin, BankAlgebra):
             Ignored.
         sample_weight : array-like of shape (n_train,), default=None
             How often each sample counts in statistics, at least zero; None is once.
-        **fit_params : dict
-            No others are known.
 
         Returns
         -------
@@ -295,12 +289,8 @@ class KernelBank(TransformerMixin, BankAlgebra):
             names it. For weights that are negative or all zero, or with `landmarks`.
         TypeError
             If `kernels` holds what is no kernel, or `X` holds other objects than numbers, or is sparse for a kernel
-            that takes dense arrays; for other `fit_params`.
+            that takes dense arrays.
         """
-        if fit_params:
-            raise TypeError(
-                f"KernelBank takes no fit parameters but `sample_weight`; got {sorted(fit_params)}."
-            )
         return np.moveaxis(self._learn(X, True, sample_weight), 0, -1)
 
     def transform(self, X: Samples) -> np.ndarray:

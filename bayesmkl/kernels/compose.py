@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import reduce
@@ -39,7 +38,7 @@ def read_by_view(name: str, given: object, read: Callable[[Any, str], Value]) ->
     Raises
     ------
     ValueError
-        For a mapping that is empty or names a view twice.
+        For a mapping that is empty.
 
     Examples
     --------
@@ -51,10 +50,6 @@ def read_by_view(name: str, given: object, read: Callable[[Any, str], Value]) ->
         return read(given, name)
     if not given:
         raise ValueError(f"`{name}` must have an entry for every view; got an empty mapping.")
-    names = Counter(str(view) for view in given)
-    twice = [view for view, count in names.items() if count > 1]
-    if twice:
-        raise ValueError(f"`{name}` must have one entry for a view; got {names[twice[0]]} for {twice[0]!r}.")
     return {str(view): read(value, f"{name}[{view!r}]") for view, value in given.items()}
 
 
@@ -72,7 +67,7 @@ def per_view(name: str, values: Value | dict[str, Value], views: Sequence[View])
     Raises
     ------
     ValueError
-        For a view without an entry, an entry without a view, and views that have one name.
+        For a view without an entry, and an entry without a view.
 
     Examples
     --------
@@ -87,31 +82,21 @@ def per_view(name: str, values: Value | dict[str, Value], views: Sequence[View])
     """
     if not isinstance(values, dict):
         return [values] * len(views)
-    counts = Counter(view.name for view in views)
-    without = [view for view in counts if view not in values]
-    unknown = [view for view in values if view not in counts]
+    known = [view.name for view in views]
+    unknown = [view for view in values if view not in known]
     if unknown:
-        close = get_close_matches(unknown[0], without or counts, n=1)
-        hint = (
-            f"Did you mean {close[0]!r}?"
-            if close
-            else f"The views are {_listed(counts)}: name others, `views={{name: columns}}`, or leave it out."
-        )
+        close = get_close_matches(unknown[0], known, n=1)
+        hint = f"Did you mean {close[0]!r}?" if close else f"The views are {_listed(known)}."
         raise ValueError(
             f"`{name}` must have entries for views alone; got one for {unknown[0]!r}, which is none. {hint}"
         )
+    without = [view for view in known if view not in values]
     if without:
         raise ValueError(
             f"`{name}` must have an entry for every view; got none for {_listed(without)}. Its entries are "
             f"{_listed(values)}. Add one, or leave the view out of `views`."
         )
-    twice = [view for view, count in counts.items() if count > 1]
-    if twice:
-        raise ValueError(
-            f"`{name}` must be the same for all views where two have one name; got {counts[twice[0]]} views that are "
-            f"called {twice[0]!r}. Name them, `views={{name: columns}}`."
-        )
-    return [values[view.name] for view in views]
+    return [values[view] for view in known]
 
 
 def _listed(names: Sequence[str] | Mapping[Any, Any]) -> str:
@@ -729,28 +714,26 @@ def sum_of(first: Any, second: Any) -> Any:
     kernels: dict[str, list[Any]] = {}
     normalize: dict[str, Any] = {}
     for bank in (first, second):
-        own = _named_views(bank)
-        for view, columns in own.items():
-            if view in views and not _same(views[view], columns):
-                raise ValueError(
-                    f"`views` of two banks must have the same columns where they have one name; got "
-                    f"{shown(views[view])} and {shown(columns)} for {view!r}. Write them alike, or rename one."
-                )
-            steps = _entry(bank.normalize, view)
-            if view in views and not _same(normalize[view], steps):
-                raise ValueError(
-                    f"`normalize` of two banks must be the same for a view of both; got {shown(normalize[view])} and "
-                    f"{shown(steps)} for {view!r}. Rename one view."
-                )
-            views[view], normalize[view] = columns, steps
-            more = _entry(bank.kernels, view)
-            kernels.setdefault(view, []).extend(more if isinstance(more, (list, tuple)) else [more])
-    steps = next(iter(normalize.values()))
+        listed = [View(view, columns) for view, columns in _named_views(bank).items()]
+        steps, more = (
+            per_view(name, read_by_view(name, getattr(bank, name), lambda value, _: value), listed)
+            for name in ("normalize", "kernels")
+        )
+        for (view, columns), own, added in zip(listed, steps, more, strict=True):
+            for name, known, value in (("views", views, columns), ("normalize", normalize, own)):
+                if view in known and not _same(known[view], value):
+                    raise ValueError(
+                        f"`{name}` of two banks must be the same for a view of both; got {shown(known[view])} and "
+                        f"{shown(value)} for {view!r}. Write them alike, or rename one view."
+                    )
+                known[view] = value
+            kernels.setdefault(view, []).extend(added if isinstance(added, (list, tuple)) else [added])
+    shared_steps = next(iter(normalize.values()))
     shared = {name: getattr(first, name) for name in SHARED}
     return type(first)(
         {view: own[0] if len(own) == 1 else own for view, own in kernels.items()},
         views,
-        steps if all(_same(steps, other) for other in normalize.values()) else normalize,
+        shared_steps if all(_same(shared_steps, other) for other in normalize.values()) else normalize,
         **shared,
     )
 
@@ -784,18 +767,6 @@ def _named_views(bank: Any) -> dict[str, Any]:
         f'`views` of banks must be named or "all" for a sum; got {shown(bank.views)}. Name them, '
         "`views={name: columns}`."
     )
-
-
-def _entry(given: Any, view: str) -> Any:
-    """Return what a parameter says of one view."""
-    if not isinstance(given, Mapping):
-        return given
-    by_name = {str(name): value for name, value in given.items()}
-    if view not in by_name:
-        raise ValueError(
-            f"`kernels` and `normalize` must have an entry for every view; got none for {view!r}."
-        )
-    return by_name[view]
 
 
 def _same(one: Any, two: Any) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -196,7 +195,7 @@ class FromDistance(Kernel):
 
     def _distances(self, geometry: PairwiseGeometry) -> np.ndarray:
         if callable(self.distance):
-            return pairwise_distances(geometry.X, geometry.Z, metric=_numbers_of(self.distance))
+            return pairwise_distances(geometry.X, geometry.Z, metric=self.distance)
         if not isinstance(self.distance, str):
             matrix = np.asarray(self.distance, dtype=np.float64)
             rows, train = (positions_in("distance", side, len(matrix)) for side in (geometry.X, geometry.Z))
@@ -239,18 +238,6 @@ def callable_name(function: Callable[..., Any]) -> str:
     """Return the name a reader knows `function` by: its own, that of what a partial wraps, or its class."""
     function = getattr(function, "func", function)
     return getattr(function, "__name__", type(function).__name__)
-
-
-def _numbers_of(distance: Callable[[Any, Any], Any]) -> Callable[[Any, Any], float]:
-    """Return a distance that refuses to give anything but a number."""
-
-    def number(x: np.ndarray, z: np.ndarray) -> float:
-        value = distance(x, z)
-        if not (isinstance(value, Real) or (isinstance(value, np.ndarray) and value.size == 1)):
-            raise ValueError(f"`distance` of FromDistance must return a number; got {shown(value)}.")
-        return float(value)
-
-    return number
 
 
 def positions_in(name: str, X: np.ndarray, n_samples: int) -> np.ndarray:

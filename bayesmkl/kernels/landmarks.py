@@ -76,19 +76,10 @@ def choose_landmarks(
     """
     check_choice("landmark_selection", selection, SELECTIONS)
     seed = 0 if random_state is None else check_integer("random_state", random_state, low=0)
-    is_number = isinstance(landmarks, Integral) and not isinstance(landmarks, bool)
-    if not is_number and (
-        not (hasattr(landmarks, "__len__") or issparse(landmarks))
-        or isinstance(landmarks, str | bytes | dict | set)
-    ):
-        raise ValueError(
-            "`landmarks` must be None, a whole number of them, or an array of shape (n_landmarks, n_features); got "
-            f"{shown(landmarks)}."
-        )
-    if not is_number:
+    if isinstance(landmarks, bool) or not isinstance(landmarks, Integral):
         points = _given(landmarks, X.shape[1])
         return SparseTable(csr_array(points)) if is_sparse(X) else points
-    if not 1 <= landmarks <= len(X):
+    if not 1 <= int(landmarks) <= len(X):
         raise ValueError(
             f"`landmarks` must be from 1 to the number of training samples, {len(X)}; got {shown(landmarks)}. "
             "None compares with all samples."
@@ -166,20 +157,16 @@ def check_distances(kernels: Sequence[Kernel], landmarks: Any, selection: str) -
 
 
 def _given(landmarks: Any, n_features: int) -> np.ndarray:
-    if issparse(landmarks):
-        landmarks = landmarks.toarray()  # few
     try:
-        check_numbers("landmarks", landmarks)
-        points = check_array(landmarks, dtype=np.float64, order="C", copy=True, input_name="landmarks")
+        values = check_numbers("landmarks", landmarks.toarray() if issparse(landmarks) else landmarks)
+        points = check_array(values, dtype=np.float64, order="C", copy=True, input_name="landmarks")
+        if points.shape[1] != n_features:
+            raise ValueError(f"got {points.shape[1]} columns. Every landmark is a row, as a sample is.")
     except (ValueError, TypeError) as error:
         raise ValueError(
-            f"`landmarks` must be an array of finite numbers of shape (n_landmarks, n_features={n_features}): {error}"
+            "`landmarks` must be None, a whole number of them, or an array of finite numbers of shape (n_landmarks, "
+            f"n_features={n_features}): {error}"
         ) from error
-    if points.shape[1] != n_features:
-        raise ValueError(
-            f"`landmarks` must have the columns of `X`, {n_features} of them; got shape {points.shape}. Every "
-            "landmark is a row, as a sample is."
-        )
     return points
 
 

@@ -11,7 +11,7 @@ BEMKL's closed-form updates ask an `Outcome` where scores start and what q(f) is
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -120,8 +120,9 @@ class Likelihood:
 
     @property
     def priors(self) -> tuple[LogNormal, ...]:
-        """Prior of each parameter."""
-        return ()
+        """Prior of each parameter: the fields that are priors."""
+        values = (getattr(self, field.name) for field in fields(self))  # type: ignore[arg-type]
+        return tuple(value for value in values if isinstance(value, LogNormal))
 
     def log_density(self, y: Array, score: Array, parameters: Array) -> Any:
         r"""Return :math:`\log p(y_i \mid f_i, \phi)`.
@@ -445,6 +446,10 @@ class Wrapped(Likelihood):
         """Return the variance of the noise of one copy in units of the score."""
         return self.likelihood.noise_variance(other_fields(y), parameters)
 
+    def predict(self, mean: Array, variance: Array, parameters: Array, y: Array | None = None) -> Predicted:
+        """Return moments of the target, whatever its weight, of scores that have their offsets."""
+        return self.likelihood.predict(mean, variance, parameters, None if y is None else other_fields(y))
+
 
 @fulfil_docs(Likelihood)
 @dataclass(frozen=True)
@@ -476,10 +481,6 @@ class Offset(Wrapped):
     def tilted(self, y: Array, mean: Array, variance: Array, parameters: Array) -> Tilted:
         """Integrate the density over normal scores."""
         return self.likelihood.tilted(other_fields(y), mean + y[..., -1, :], variance, parameters)
-
-    def predict(self, mean: Array, variance: Array, parameters: Array, y: Array | None = None) -> Predicted:
-        """Return moments of the target, of scores that have their offsets."""
-        return self.likelihood.predict(mean, variance, parameters, None if y is None else other_fields(y))
 
     def sample(
         self, score: np.ndarray, parameters: np.ndarray, rng: np.random.Generator, y: np.ndarray | None = None
@@ -533,11 +534,6 @@ class Repeated(Wrapped):
         xp = namespace(mean)
         power = xp.minimum(y[..., -1:, :], 1.0)
         return tilt(self, xp.concatenate([y[..., :-1, :], power], axis=-2), mean, variance, parameters)
-
-    def predict(self, mean: Array, variance: Array, parameters: Array, y: Array | None = None) -> Predicted:
-        """Return moments of the target, whatever its weight."""
-        own = None if y is None else other_fields(y)
-        return self.likelihood.predict(mean, variance, parameters, own)
 
     def sample(
         self, score: np.ndarray, parameters: np.ndarray, rng: np.random.Generator, y: np.ndarray | None = None

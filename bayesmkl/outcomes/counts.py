@@ -154,15 +154,7 @@ class NegativeBinomial(Rated):
 
     concentration_prior: LogNormal = LogNormal(3.0, 1.5)
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Names of the parameters."""
-        return ("concentration",)
-
-    @property
-    def priors(self) -> tuple[LogNormal, ...]:
-        """Priors of the parameters."""
-        return (self.concentration_prior,)
+    names = ("concentration",)
 
     def log_density(self, y: Array, score: Array, parameters: Array) -> Any:
         """Return the log probability of every count."""
@@ -238,15 +230,7 @@ class BetaBinomial(Rated):
 
     concentration_prior: LogNormal = LogNormal(10.0, 1.5)
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Names of the parameters."""
-        return ("concentration",)
-
-    @property
-    def priors(self) -> tuple[LogNormal, ...]:
-        """Priors of the parameters."""
-        return (self.concentration_prior,)
+    names = ("concentration",)
 
     def encode(self, y: np.ndarray) -> np.ndarray:
         """Return successes and trials as (1, 2, n_samples), checked."""

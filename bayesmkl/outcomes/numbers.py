@@ -44,15 +44,7 @@ class Gaussian(Likelihood):
 
     noise_prior: LogNormal = NOISE
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Names of the parameters."""
-        return ("noise_std",)
-
-    @property
-    def priors(self) -> tuple[LogNormal, ...]:
-        """Priors of the parameters."""
-        return (self.noise_prior,)
+    names = ("noise_std",)
 
     def log_density(self, y: Array, score: Array, parameters: Array) -> Any:
         """Return the log density of every target."""
@@ -146,15 +138,7 @@ class StudentT(Likelihood):
     noise_prior: LogNormal = NOISE
     df_prior: LogNormal = LogNormal(6.0, 1.0, 2.0)
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Names of the parameters."""
-        return ("noise_std", "df")
-
-    @property
-    def priors(self) -> tuple[LogNormal, ...]:
-        """Priors of the parameters."""
-        return self.noise_prior, self.df_prior
+    names = ("noise_std", "df")
 
     def log_density(self, y: Array, score: Array, parameters: Array) -> Any:
         """Return the log density of every target."""

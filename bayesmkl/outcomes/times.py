@@ -112,15 +112,7 @@ class FailureTime(SurvivalLikelihood):
     times: str = "log-normal"
     scale_prior: LogNormal = LogNormal(0.5, 1.0)
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Names of the parameters."""
-        return ("log_time_scale",)
-
-    @property
-    def priors(self) -> tuple[LogNormal, ...]:
-        """Priors of the parameters."""
-        return (self.scale_prior,)
+    names = ("log_time_scale",)
 
     def log_density(self, y: Array, score: Array, parameters: Array) -> Any:
         """Return the log density of every observed time, and log probabilities of intervals."""

@@ -31,7 +31,7 @@ from bayesmkl.gp.reading import HyperDraws
 from bayesmkl.gp.unknown_points import CompletedKernels
 from bayesmkl.kernels.presence import present_views
 from bayesmkl.kernels.views import column_names
-from bayesmkl.posterior.fitted import FittedBEMKL, evenly, fitted_bemkl, public, unwrapped
+from bayesmkl.posterior.fitted import FittedBEMKL, evenly, fitted_bemkl, groups_of, public, unwrapped
 from bayesmkl.posterior.tables import table_of_draws
 
 if TYPE_CHECKING:
@@ -332,14 +332,9 @@ def _names(
     kernels: list[str], views: list[str] | None, by: str | None, design: FittedDesign | None
 ) -> PartNames:
     """Name the parts: kernels or views, the intercept, and what a design adds."""
-    if by == "view" and views is None:
-        raise ValueError(
-            '`by` "view" needs the views of a KernelBank; `model` was fitted to precomputed kernels. Use by="kernel".'
-        )
-    kind = by or ("kernel" if views is None else "view")
-    members = kernels if kind == "kernel" else views
-    assert members is not None
-    names = kernels if kind == "kernel" else list(dict.fromkeys(members))
+    members = groups_of(kernels, views, by)
+    kind = "view" if members is views else "kernel"
+    names = list(dict.fromkeys(members)) if kind == "view" else kernels
     groups = np.eye(len(kernels), dtype=bool)
     if kind == "view":
         groups = np.array([[own == name for own in members] for name in names])

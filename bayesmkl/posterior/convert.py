@@ -6,10 +6,11 @@ import os
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
-from bayesmkl._utils.files import as_path, check_layout, written_beside
+from bayesmkl._utils.files import as_path, written_beside
 from bayesmkl._utils.settings import own_settings
 from bayesmkl._utils.validation import check_flag, check_integer, generator_of
 from bayesmkl.bemkl.draws import PosteriorDraws, log_prior, log_prior_terms, log_variational
@@ -24,49 +25,40 @@ if TYPE_CHECKING:
 
 TIE = 1e-3  # nats that tell draws of one point apart: ArviZ divides by zero where the largest weights are the same
 N_PRIOR = 500  # draws from the prior at most: each is a function at all training samples
-# Own dimensions of variables, by group. Variables with chains and draws have those first; OUTPUT stands for "class",
-# "label" or "output" where there are several. Where each of them has kernel weights of its own it is a dimension of
-# everything, but of constants and replicated classes that were counted already.
+# Own dimensions of variables. Variables with chains and draws have those first; OUTPUT stands for "class", "label" or
+# "output" where there are several. Where each of them has kernel weights of its own it is a dimension of everything,
+# but of constants and replicated classes that were counted already.
 OUTPUT = "(output)"
 BASIS = "(basis)"  # stands for "obs_id", or for "landmark" where there are landmarks
-DIMS: dict[str, dict[str, list[str]]] = {
-    "posterior": {
-        "kernel_weights": ["kernel"],
-        "kernel_precision": ["kernel"],
-        "kernel_inclusion": ["kernel"],
-        "kernel_shares": ["kernel"],
-        "dual_coef": [OUTPUT, BASIS],
-        "sample_precision": [OUTPUT, BASIS],
-        "intercept": [OUTPUT],
-        "intercept_precision": [OUTPUT],
-        "intermediate_precision": [OUTPUT],
-        "noise_precision": [OUTPUT],
-        "noise_std": [OUTPUT],
-        "score": [OUTPUT, "obs_id"],
-        "covariate_effects": [OUTPUT, "covariate"],
-        "group_std": ["term"],
-        "group_effects": [OUTPUT, "level"],
-        "task_std": ["task"],
-        "task_correlation": ["task", "other_task"],
-        "task_shares": ["task", "kernel"],
-    },
-    "prior": {"kernel_weights": ["kernel"], "noise_std": [OUTPUT]},
-    "prior_predictive": {"y": [OUTPUT, "obs_id"]},
-    "posterior_predictive": {"y": [OUTPUT, "obs_id"]},
-    "log_likelihood": {"y": [OUTPUT, "obs_id"]},
-    "observed_data": {"y": [OUTPUT, "obs_id"]},
-    "constant_data": {
-        "view": ["kernel"],
-        "label": ["obs_id"],
-        "y_mean": [OUTPUT],
-        "y_scale": [OUTPUT],
-        "upper": ["obs_id"],
-        "entry": ["obs_id"],
-        "cut_points": ["cut"],
-    },
-    "sample_stats": {"elbo": ["iteration"]},
+DIMS = {
+    "kernel_weights": ["kernel"],
+    "kernel_precision": ["kernel"],
+    "kernel_inclusion": ["kernel"],
+    "kernel_shares": ["kernel"],
+    "dual_coef": [OUTPUT, BASIS],
+    "sample_precision": [OUTPUT, BASIS],
+    "intercept": [OUTPUT],
+    "intercept_precision": [OUTPUT],
+    "intermediate_precision": [OUTPUT],
+    "noise_precision": [OUTPUT],
+    "noise_std": [OUTPUT],
+    "score": [OUTPUT, "obs_id"],
+    "covariate_effects": [OUTPUT, "covariate"],
+    "group_std": ["term"],
+    "group_effects": [OUTPUT, "level"],
+    "task_std": ["task"],
+    "task_correlation": ["task", "other_task"],
+    "task_shares": ["task", "kernel"],
+    "y": [OUTPUT, "obs_id"],
+    "view": ["kernel"],
+    "label": ["obs_id"],
+    "y_mean": [OUTPUT],
+    "y_scale": [OUTPUT],
+    "upper": ["obs_id"],
+    "entry": ["obs_id"],
+    "cut_points": ["cut"],
+    "elbo": ["iteration"],
 }
-FORMAT, VERSION = "bayesmkl-posterior", 2
 
 
 @public
@@ -335,10 +327,7 @@ def save_posterior(
 
     with written_beside(path) as beside:
         tree = model if isinstance(model, DataTree) else to_datatree(model, n_draws, random_state, **options)
-        layout = {"bayesmkl_format": FORMAT, "bayesmkl_layout": VERSION}
-        kept = tree.copy()
-        kept.attrs = tree.attrs | layout
-        content = kept.to_netcdf(engine="h5netcdf")  # in memory: HDF5 crashes where the disk is full
+        content = tree.to_netcdf(engine="h5netcdf")  # in memory: HDF5 crashes where the disk is full
         beside.write_bytes(content)
 
 
@@ -363,7 +352,7 @@ def load_posterior(path: str | os.PathLike[str]) -> DataTree:
     TypeError
         If `path` is no path.
     ValueError
-        If the file is no NetCDF file, or only part of one, or comes from a newer version.
+        If the file is no NetCDF file, or only part of one.
 
     Examples
     --------
@@ -384,7 +373,7 @@ def load_posterior(path: str | os.PathLike[str]) -> DataTree:
         raise FileNotFoundError(f"`path` must be a NetCDF file; there is none at {str(path)!r}.")
     try:
         with open_datatree(path, engine="h5netcdf") as lazy:
-            tree = lazy.load()
+            return lazy.load()
     except MemoryError:
         raise
     except Exception as error:  # whatever HDF5 and its readers stumble over
@@ -392,13 +381,6 @@ def load_posterior(path: str | os.PathLike[str]) -> DataTree:
             f"`path` is not a readable NetCDF file: {str(path)!r} ({str(error)[:300]}). Write it again with "
             "`save_posterior`."
         ) from error
-    by = tree.attrs.get("inference_library_version")
-    layout = tree.attrs.pop("bayesmkl_layout", None)
-    tree.attrs.pop("bayesmkl_format", None)
-    check_layout(
-        int(layout) if isinstance(layout, np.integer) else layout, VERSION, f"`path` {str(path)!r}", by
-    )
-    return tree
 
 
 def drawn_of_process(
@@ -525,7 +507,7 @@ def _dataset(
     """Name dimensions and coordinates of one group, by ArviZ."""
     from arviz_base import from_dict
 
-    own = DIMS.get(group, {})
+    own = {} if group == "log_prior" else DIMS  # which has sums over the entries of a variable
     design = fitted.design
     if group == "constant_data" and design is not None and design.has_tasks:
         own = own | {"y_mean": ["task"], "y_scale": ["task"]}
@@ -664,12 +646,8 @@ def _coords(fitted: FittedBEMKL) -> dict[str, Any]:
 
 
 def _elbo(fitted: FittedBEMKL) -> np.ndarray:
-    if fitted.class_names is None:
-        return fitted.histories[0]
-    padded = np.full((len(fitted.histories), max(map(len, fitted.histories))), np.nan)
-    for row, history in zip(padded, fitted.histories, strict=True):
-        row[: len(history)] = history
-    return padded
+    """Return the history of the only model, or those of all, the shorter ones with NaN at their ends."""
+    return fitted.histories[0] if fitted.class_names is None else pd.DataFrame(fitted.histories).to_numpy()
 
 
 def _attributes(fitted: FittedBEMKL) -> dict[str, Any]:

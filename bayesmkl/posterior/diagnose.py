@@ -26,21 +26,7 @@ from bayesmkl.bemkl.ascent import DIVERGENT, ESS, RHAT
 from bayesmkl.bemkl.selection import MOST_ENTRIES
 from bayesmkl.gp import hyperposterior as hyper
 from bayesmkl.gp.reading import HyperDraws
-from bayesmkl.posterior.checks import (
-    Predictions,
-    Section,
-    calibration_section,
-    check_section,
-    checks_of_process,
-    held_out_predictions,
-    left_out_predictions,
-    line_of_text,
-    of_models,
-    render,
-    skipped,
-    table,
-    worst,
-)
+from bayesmkl.posterior import checks
 from bayesmkl.posterior.evaluated import Evaluated, convergence, evaluate_model
 from bayesmkl.posterior.fitted import FittedBEMKL, fitted_bemkl, public
 from bayesmkl.posterior.loo import LeaveOneOut, leave_one_out, leave_one_out_by_cavities
@@ -107,7 +93,7 @@ class Diagnosis(dict):
     True
     """
 
-    def __init__(self, title: str, about: Sequence[str], sections: Sequence[Section]) -> None:
+    def __init__(self, title: str, about: Sequence[str], sections: Sequence[checks.Section]) -> None:
         super().__init__(
             {
                 section.key: section.values | {"verdict": section.verdict, "advice": section.advice}
@@ -122,12 +108,12 @@ class Diagnosis(dict):
         return {key: values["verdict"] for key, values in self.items()}
 
     @property
-    def sections(self) -> tuple[Section, ...]:
+    def sections(self) -> tuple[checks.Section, ...]:
         """Sections of the report, each with its lines, verdict and advice."""
         return self._report[2]
 
     def __str__(self) -> str:
-        return render(*self._report)
+        return checks.render(*self._report)
 
     __repr__ = __str__
 
@@ -238,13 +224,13 @@ def diagnose(
             f"`{missing}` is missing: `{given}` alone tells nothing of calibration. Pass both or none."
         )
     rng = generator_of("random_state", random_state)
-    held_out = None if y_test is None else held_out_predictions(fitted, model, X_test, y_test)
+    held_out = None if y_test is None else checks.held_out_predictions(fitted, model, X_test, y_test)
     return diagnosis_of(fitted, held_out, kernels, n_draws, ci_prob, rng)
 
 
 def diagnosis_of(
     fitted: FittedBEMKL,
-    held_out: Predictions | None,
+    held_out: checks.Predictions | None,
     kernels: ArrayLike | None,
     n_draws: int,
     ci_prob: float,
@@ -271,25 +257,25 @@ def diagnosis_of(
     about = [
         f"{fitted.n_samples} training samples{f' ({n_unlabeled} unlabeled)' if n_unlabeled else ''}, "
         f"{estimator.n_kernels_in_} kernel{'s' if estimator.n_kernels_in_ > 1 else ''}{outputs}",
-        *line_of_text(f"inference: {DESCRIPTIONS[fitted.inference]}; {'; '.join(fitted.endings)}"),
+        *checks.line_of_text(f"inference: {DESCRIPTIONS[fitted.inference]}; {'; '.join(fitted.endings)}"),
     ]
     return Diagnosis(f"Diagnosis of a {type(estimator).__name__}", about, sections)
 
 
 def _sections(
     fitted: FittedBEMKL,
-    held_out: Predictions | None,
+    held_out: checks.Predictions | None,
     kernels: ArrayLike | None,
     n_draws: int,
     ci_prob: float,
     rng: np.random.Generator,
-) -> list[Section]:
+) -> list[checks.Section]:
     """Examine draws of all weights of BEMKL, or of hyperparameters and scores of a Gaussian process."""
     if not fitted.is_marginal:
         models, log_ratios = evaluate_model(fitted, n_draws, rng, kernels)
         _check_enough(len(models[0].flat.intercept))
         names, loo, as_it_is = fitted.model_names, leave_one_out(fitted, models), None
-        predicted = left_out_predictions(fitted, loo) if held_out is None else held_out
+        predicted = checks.left_out_predictions(fitted, loo) if held_out is None else held_out
         if log_ratios is None:
             made = sampling_section(names, models, fitted.statistics(None))
         else:
@@ -300,8 +286,8 @@ def _sections(
             made,
             signal_section(fitted, sizes_of_draws(models), ci_prob, kernels),
             leave_one_out_section(loo, as_it_is, fitted.output_kind == "output", can_be_sampled),
-            check_section(fitted, models, rng, ci_prob),
-            calibration_section(predicted, getattr(fitted.estimator, "classes_", None), ci_prob),
+            checks.check_section(fitted, models, rng, ci_prob),
+            checks.calibration_section(predicted, getattr(fitted.estimator, "classes_", None), ci_prob),
         ]
     _check_enough(fitted.states[0].n_draws)
     fitted.refuse_kernels(kernels)
@@ -318,28 +304,28 @@ def _sections(
         elpd = fitted.estimator.elpd_i_.sum()
         of_left_out = f"Log densities of left-out samples are in `elpd_i_`: their sum is {elpd:.1f}."
         sections += [
-            skipped("loo", "Leave-one-out", f"{why} {of_left_out}"),
-            skipped("checks", "Predictive checks", f"{why} Pass held-out samples."),
+            checks.skipped("loo", "Leave-one-out", f"{why} {of_left_out}"),
+            checks.skipped("checks", "Predictive checks", f"{why} Pass held-out samples."),
         ]
         if held_out is None:
-            return [*sections, skipped("calibration", "Calibration", f"{why} Pass held-out samples.")]
+            return [*sections, checks.skipped("calibration", "Calibration", f"{why} Pass held-out samples.")]
         return [*sections, _calibration(fitted, held_out, ci_prob)]
     loo = leave_one_out_by_cavities(fitted)
-    predicted = left_out_predictions(fitted, loo) if held_out is None else held_out
+    predicted = checks.left_out_predictions(fitted, loo) if held_out is None else held_out
     return [
         *sections,
         leave_one_out_section(loo, None, not fitted.is_classifier),
-        checks_of_process(fitted, n_draws, ci_prob, rng),
+        checks.checks_of_process(fitted, n_draws, ci_prob, rng),
         _calibration(fitted, predicted, ci_prob),
     ]
 
 
-def _calibration(fitted: FittedBEMKL, predictions: Predictions, ci_prob: float) -> Section:
+def _calibration(fitted: FittedBEMKL, predictions: checks.Predictions, ci_prob: float) -> checks.Section:
     """Judge probabilities and intervals; those of counts and times are judged elsewhere."""
     if fitted.outcome in NOT_JUDGED:
-        return skipped("calibration", "Calibration", NOT_JUDGED[fitted.outcome])
+        return checks.skipped("calibration", "Calibration", NOT_JUDGED[fitted.outcome])
     classes = getattr(fitted.estimator, "classes_", None)
-    return calibration_section(predictions, classes, ci_prob, AGAINST_NARROW)
+    return checks.calibration_section(predictions, classes, ci_prob, AGAINST_NARROW)
 
 
 def _check_enough(n_draws: int) -> None:
@@ -355,7 +341,7 @@ def _check_enough(n_draws: int) -> None:
 
 def sampling_section(
     names: list[str], models: list[Evaluated], stats: list[dict[str, np.ndarray]]
-) -> Section:
+) -> checks.Section:
     """Judge the chains by the quantities that the model identifies.
 
     Parameters
@@ -386,10 +372,10 @@ def sampling_section(
     n_taken = stats[0]["diverging"].shape[1] if "diverging" in stats[0] else draws.n_draws
     thinned = "" if n_taken == draws.n_draws else f" (thinned from {n_taken})"
     lines = [f"{draws.n_chains} chain(s) of {draws.n_draws} draws{thinned}; the worst of each kind:"]
-    lines += table(["", "number", "R-hat", "bulk ESS", "tail ESS"], rows) + trajectories
-    verdict = worst(verdicts)
+    lines += checks.table(["", "number", "R-hat", "bulk ESS", "tail ESS"], rows) + trajectories
+    verdict = checks.worst(verdicts)
     advice = _advice_on_chains(verdict, draws.n_chains)
-    return Section("sampling", "Sampling", of_models(values), lines, verdict, advice)
+    return checks.Section("sampling", "Sampling", checks.of_models(values), lines, verdict, advice)
 
 
 def _quantities(model: Evaluated) -> dict[str, np.ndarray]:
@@ -448,7 +434,7 @@ def _advice_on_chains(verdict: str, n_chains: int) -> str:
     )
 
 
-def importance_section(names: list[str], log_ratios: list[np.ndarray], instead: str) -> Section:
+def importance_section(names: list[str], log_ratios: list[np.ndarray], instead: str) -> checks.Section:
     """Judge a variational posterior by its importance ratios.
 
     Parameters
@@ -471,7 +457,7 @@ def importance_section(names: list[str], log_ratios: list[np.ndarray], instead: 
         ]
         for name, tail in zip(names, tails, strict=True)
     ]
-    lines = table(["log p/q of", "draws", "sd (nats)", "effective", "k-hat"], rows)
+    lines = checks.table(["log p/q of", "draws", "sd (nats)", "effective", "k-hat"], rows)
     joint = max(tail["pareto_k"] for tail in tails)
     good = all(tail["pareto_k"] <= tail["good_k"] for tail in tails)
     advice = "Draws of the variational posterior can be weighted to those of the exact one."
@@ -482,9 +468,9 @@ def importance_section(names: list[str], log_ratios: list[np.ndarray], instead: 
         )
         about_joint = about_joint if joint > 0.7 else ""
         advice = f"Means and predictions may be fine, intervals are not to be trusted.{about_joint} {instead}"
-    values = of_models({name: {"joint": tail} for name, tail in zip(names, tails, strict=True)})
+    values = checks.of_models({name: {"joint": tail} for name, tail in zip(names, tails, strict=True)})
     title = "Variational against exact posterior"
-    return Section("importance", title, values, lines, "good" if good else "caution", advice)
+    return checks.Section("importance", title, values, lines, "good" if good else "caution", advice)
 
 
 def tail_of(log_ratios: np.ndarray) -> dict[str, float]:
@@ -499,7 +485,7 @@ def tail_of(log_ratios: np.ndarray) -> dict[str, float]:
     }
 
 
-def hyperparameters_section(fitted: FittedBEMKL) -> Section:
+def hyperparameters_section(fitted: FittedBEMKL) -> checks.Section:
     """Judge the draws of the hyperparameters: importance weights, or chains.
 
     Parameters
@@ -529,16 +515,16 @@ def hyperparameters_section(fitted: FittedBEMKL) -> Section:
     sampler = "chains over sets of kernels" if fitted.selects_kernels else sampler
     name, shown = ("R-hat", f"{number:.3f}") if chains else ("k-hat", f"{number:.2f}")
     counts = [values["n_evaluations"], values["n_points"], f"{ess:.0f}"]
-    lines = table(
+    lines = checks.table(
         ["hyperparameters", "evaluated", "kept", "effective", name, "unknown evidence"],
         [[sampler, *counts, shown, f"{100 * unknown:.1f} %"]],
     )
-    lines += line_of_text(
+    lines += checks.line_of_text(
         "unknown evidence: posterior probability of the points at which expectation propagation did not converge."
     )
     advice = _advice_on_hyperparameters(verdict, chains, number, unknown)
     key, title = ("sampling", "Sampling") if chains else ("importance", "Importance sampling")
-    return Section(key, title, values, lines, verdict, advice)
+    return checks.Section(key, title, values, lines, verdict, advice)
 
 
 def _advice_on_hyperparameters(verdict: str, chains: bool, number: float, unknown: float) -> str:
@@ -560,7 +546,7 @@ def _advice_on_hyperparameters(verdict: str, chains: bool, number: float, unknow
     return f"{found} Wanted: {wanted}"
 
 
-def _shares(fitted: FittedBEMKL, ci_prob: float) -> Section:
+def _shares(fitted: FittedBEMKL, ci_prob: float) -> checks.Section:
     """Report the shares with what another seed would change."""
     found = kernel_table(fitted.estimator, ci_prob)
     ends = ("share", "share_lower", "share_upper")
@@ -571,8 +557,10 @@ def _shares(fitted: FittedBEMKL, ci_prob: float) -> Section:
         [name, *(f"{value:.3f}" for value in numbers)]
         for name, *numbers in found[columns].head(MOST_ROWS).itertuples(index=False)
     ]
-    lines = table(["share of", "mean", "error", f"{100 * ci_prob:g} % from", "error", "to", "error"], rows)
-    lines += line_of_text(
+    lines = checks.table(
+        ["share of", "mean", "error", f"{100 * ci_prob:g} % from", "error", "to", "error"], rows
+    )
+    lines += checks.line_of_text(
         f"error: Monte Carlo standard error, by which another seed moves the number. Largest of all "
         f"{len(found)} kernels: {of_means:.3f} of means, {largest:.3f} of ends."
     )
@@ -584,7 +572,7 @@ def _shares(fitted: FittedBEMKL, ci_prob: float) -> Section:
         else "Ends of intervals change with the seed. Increase `n_points` and `n_draws` of `inference`: twice as "
         "many make errors 0.7 times as large."
     )
-    return Section("shares", "Shares of kernels", values, lines, verdict, advice)
+    return checks.Section("shares", "Shares of kernels", values, lines, verdict, advice)
 
 
 # ------------------------------------------------------------------------------------------ is there any signal?
@@ -620,7 +608,7 @@ def signal_section(
     sizes: tuple[np.ndarray, np.ndarray],
     ci_prob: float,
     kernels: ArrayLike | None = None,
-) -> Section:
+) -> checks.Section:
     """Report the absolute size of the score, and whether kernels predict anything that is left out.
 
     Parameters
@@ -636,7 +624,7 @@ def signal_section(
     values, lines = _size(fitted, sizes, ci_prob)
     reason = _why_not(fitted)
     if reason is not None:
-        return Section("signal", "Signal", values, lines, "skipped", reason)
+        return checks.Section("signal", "Signal", values, lines, "skipped", reason)
     row = relevance(fitted.estimator, by="all", kernels=kernels).iloc[0]
     differences = ("elpd_diff", "se", "log_evidence_diff", "elbo_diff")
     values |= {name: float(row[name]) for name in differences if name in row.index}
@@ -645,7 +633,7 @@ def signal_section(
     text += f"standard error {values['se']:.1f}"
     if "log_evidence_diff" in values:
         text += f"; log Bayes factor {values['log_evidence_diff']:+.1f}"
-    lines += line_of_text(f"{text}.")
+    lines += checks.line_of_text(f"{text}.")
     signal = row["verdict"] == "signal"
     advice = (
         f"Signal: left-out samples are predicted better than without kernels, by more than {CLEAR:g} standard "
@@ -654,7 +642,7 @@ def signal_section(
         else "No signal: left-out samples are not predicted measurably better than without kernels. Shares divide "
         "what may be nothing: do not read them."
     )
-    return Section("signal", "Signal", values, lines, "good" if signal else "caution", advice)
+    return checks.Section("signal", "Signal", values, lines, "good" if signal else "caution", advice)
 
 
 def _size(
@@ -677,7 +665,7 @@ def _size(
         for output, own in zip(fitted.output_names or [""], found.T, strict=True):
             rows.append([f"{output}: {text}" if output else text, *map(float, own)])
     narrow = "vb (too narrow)" if fitted.inference == "vb" else ""
-    lines = table([narrow, "mean", f"{100 * ci_prob:g} % from", "to"], rows)
+    lines = checks.table([narrow, "mean", f"{100 * ci_prob:g} % from", "to"], rows)
     design, about = fitted.design, "sd of the score over the training samples"
     if design is not None and design.has_effects:
         about += ", without effects of covariates and groups"
@@ -686,7 +674,9 @@ def _size(
         about += (
             ", in standard deviations of the targets of a task" if of_task else ", in units of the target"
         )
-    lines += line_of_text(f"{about}; variance explained: of the score, and of score and noise together.")
+    lines += checks.line_of_text(
+        f"{about}; variance explained: of the score, and of score and noise together."
+    )
     return values, lines
 
 
@@ -713,7 +703,7 @@ def _why_not(fitted: FittedBEMKL) -> str | None:
 
 def leave_one_out_section(
     found: LeaveOneOut, as_it_is: LeaveOneOut | None, is_regression: bool, can_be_sampled: bool = True
-) -> Section:
+) -> checks.Section:
     """Report the accuracy and its reliability; `as_it_is` is that of a variational posterior, not corrected."""
     n, values = len(found.elpd_i), found.values()
     named = {"corrected for p / q" if found.approximate else "posterior without i": found}
@@ -730,7 +720,7 @@ def leave_one_out_section(
         ]
         for name, own in named.items()
     ]
-    lines = table(["leave-one-out", "elpd", "se", "per sample", "p_loo", "bad k-hat"], rows)
+    lines = checks.table(["leave-one-out", "elpd", "se", "per sample", "p_loo", "bad k-hat"], rows)
     by = "by the posterior of the others, in nats."
     if is_regression:
         about = f"elpd: log density of each sample's target (original units) {by}"
@@ -741,12 +731,12 @@ def leave_one_out_section(
             f"elpd: log probability of each label, given that there is one, {by} "
             f"With the margin in it, log P(y f > margin) sums to {found.margin_elpd:.1f}."
         )
-    lines += line_of_text(about)
+    lines += checks.line_of_text(about)
     few = found.n_bad <= 0.05 * n and not found.approximate
     verdict = "good" if found.n_bad == 0 else "caution" if few else "bad"
     advice = _advice_on_left_out(verdict, found, as_it_is, can_be_sampled)
     title = f"Leave-one-out accuracy ({'cavities' if found.by_cavities else 'PSIS'})"
-    return Section("loo", title, values, lines, verdict, advice)
+    return checks.Section("loo", title, values, lines, verdict, advice)
 
 
 def _advice_on_left_out(

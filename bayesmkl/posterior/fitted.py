@@ -123,13 +123,8 @@ class FittedBEMKL(NamedTuple):
         return _output_labels(self.estimator) if len(self.states) > 1 else None
 
     def kernel_groups(self, by: str | None) -> list[str]:
-        """Return for every kernel the view that it is of, or its name: of "kernel", and where there are no views."""
-        if by == "view" and self.kernel_views is None:
-            raise ValueError(
-                '`by` "view" needs the views of a KernelBank; `model` was fitted to precomputed kernels. Use '
-                'by="kernel".'
-            )
-        return self.kernel_names if by == "kernel" or self.kernel_views is None else self.kernel_views
+        """Return for every kernel the view that it is of, or its name, see `groups_of`."""
+        return groups_of(self.kernel_names, self.kernel_views, by)
 
     @property
     def model_names(self) -> list[str]:
@@ -375,6 +370,15 @@ def _completed(problem: Any, state: State | PosteriorDraws) -> Any:
     return problem._replace(stack=absent.moments.centered(problem.stack), absent=absent)
 
 
+def groups_of(kernels: list[str], views: list[str] | None, by: str | None) -> list[str]:
+    """Return for every kernel the view that it is of, or its name: of "kernel", and where there are no views."""
+    if by == "view" and views is None:
+        raise ValueError(
+            '`by` "view" needs the views of a KernelBank; `model` was fitted to precomputed kernels. Use by="kernel".'
+        )
+    return kernels if by == "kernel" or views is None else views
+
+
 def evenly(n_total: int, n_kept: int | None) -> np.ndarray:
     """Return the indices of at most `n_kept` of `n_total` entries at even distances; None keeps all.
 
@@ -445,13 +449,14 @@ def fitted_bemkl(
         )
     check_is_fitted(estimator, "posterior_")
     bank, histories = estimator.kernel_bank_, getattr(estimator, "elbo_history_", ())
+    labels = _output_labels(estimator)
     return FittedBEMKL(
         estimator,
         states_of(estimator),
         (histories,) if isinstance(histories, np.ndarray) else tuple(histories),
         [str(name) for name in estimator.kernel_names_],
         None if bank is None else list(bank.kernel_views_),
-        _output_names(estimator),
+        None if labels is None else [str(label) for label in labels],
         tuple(transformers),
     )
 
@@ -499,13 +504,8 @@ def states_of(estimator: BaseEstimator) -> tuple[Any, ...]:
     return posterior if type(posterior) is tuple else (posterior,)  # a single posterior is a NamedTuple
 
 
-def _output_names(estimator: BaseEstimator) -> list[str] | None:
-    """Name classes and labels by their labels, targets by their numbers; a single output has no name."""
-    labels = _output_labels(estimator)
-    return None if labels is None else [str(label) for label in labels]
-
-
 def _output_labels(estimator: BaseEstimator) -> np.ndarray | None:
+    """Return classes and labels, or numbers of targets; None of a single output."""
     if isinstance(estimator, MULTITASK):
         return np.asarray(estimator.tasks_)
     if not has_outputs(estimator):

@@ -170,13 +170,11 @@ class LeaveOneOut(NamedTuple):
     pareto_k: np.ndarray  # (n_samples,), the largest of all models
     good_k: float
     log_probabilities: np.ndarray | None  # (n_samples, n_classes) in classification, or of having each label
-    pit: (
-        np.ndarray | None
-    )  # P(target below the own one) in regression, (n_samples,) or (n_samples, n_outputs)
+    # P(target below the own one) in regression, (n_samples,) or (n_samples, n_outputs)
+    pit: np.ndarray | None
     approximate: bool  # whether the draws were corrected for being those of a variational posterior
-    by_cavities: bool = (
-        False  # whether weights are of hyperparameters alone, function values being left out exactly
-    )
+    # whether weights are of hyperparameters alone, function values being left out exactly
+    by_cavities: bool = False
 
     @property
     def elpd(self) -> float:

@@ -10,16 +10,10 @@ from numpy.typing import ArrayLike
 from scipy.stats import norm
 from sklearn.base import BaseEstimator
 
-from bayesmkl._utils.axes import COLORS, MARKERS, NEUTRAL, intervals, new_axes, shorten, tidy
+from bayesmkl._utils.axes import COLORS, MARKERS, NEUTRAL, intervals, new_axes, own_axes, shorten, tidy
 from bayesmkl._utils.given import finite_numbers
 from bayesmkl._utils.typing import Targets
-from bayesmkl._utils.validation import (
-    check_axes,
-    check_flag,
-    check_integer,
-    check_probability,
-    shown,
-)
+from bayesmkl._utils.validation import check_axes, check_flag, check_integer, check_probability, shown
 from bayesmkl.posterior.checks import reliability
 from bayesmkl.posterior.fitted import fitted_bemkl, public
 from bayesmkl.posterior.tables import kernel_table
@@ -89,7 +83,6 @@ def plot_kernel_weights(
     >>> [label.get_text() for label in ax.get_yticklabels()]
     ['linear · signal', 'linear · noise']
     """
-    check_axes("ax", ax)
     check_flag("by_view", by_view)
     max_kernels = check_integer("max_kernels", max_kernels, low=1)
     table = kernel_table(model, ci_prob, kernels=kernels)
@@ -107,11 +100,10 @@ def plot_kernel_weights(
     labels, row_of, headings = _rows(table, list(names), by_view)
     legend = groups if len(groups) > 1 and not (by_view and of_model is None) else {}
     n_offsets = len(groups) if of_model is not None else 1
-    if ax is None:
-        longest_group = min(max(map(len, legend)), LONGEST_GROUP) + 8 if legend else 0
-        longest = min(max(map(len, labels)), LONGEST_NAME) + longest_group
-        height = 1.4 + len(labels) * max(0.26, 0.16 * n_offsets)
-        (ax,) = new_axes(4.2 + INCHES_PER_CHARACTER * longest, height)  # four inches of intervals, and texts
+    longest_group = min(max(map(len, legend)), LONGEST_GROUP) + 8 if legend else 0
+    longest = min(max(map(len, labels)), LONGEST_NAME) + longest_group
+    height = 1.4 + len(labels) * max(0.26, 0.16 * n_offsets)
+    ax = own_axes(ax, 4.2 + INCHES_PER_CHARACTER * longest, height)  # four inches of intervals, and texts
     handles = []
     for g, group in enumerate(groups.values()):
         at = np.array([row_of[name] for name in group["kernel"]], dtype=float)
@@ -211,8 +203,7 @@ def plot_elbo(model: BaseEstimator, ax: Axes | None = None) -> Axes:
         raise ValueError(
             f'`model` was fitted by inference="{fitted.inference}", which has no evidence lower bound. {instead}'
         )
-    check_axes("ax", ax)
-    ax = new_axes(6.4, 3.6)[0] if ax is None else ax
+    ax = own_axes(ax, 6.4, 3.6)
     lines: list[Any] = []
     for g, history in enumerate(fitted.histories):
         gap = history[-1] - history
@@ -278,7 +269,6 @@ def plot_waterfall(
     >>> plot_waterfall(found, sample=2).get_xlabel()
     'score (predict); bars: 94 % intervals'
     """
-    check_axes("ax", ax)
     max_parts = check_integer("max_parts", max_parts, low=1)
     found = _of_output(found, output)
     if sample not in found["sample"].values:
@@ -295,8 +285,7 @@ def plot_waterfall(
     if rest:
         steps.append((f"{len(rest)} more", float(mean[rest].sum()), -1))
     n_steps = len(steps)
-    if ax is None:
-        (ax,) = new_axes(6.0, 1.4 + 0.32 * (n_steps + 1))
+    ax = own_axes(ax, 6.0, 1.4 + 0.32 * (n_steps + 1))
     total = 0.0
     for position, (_, value, i) in enumerate(steps):
         color = NEUTRAL if i in first else COLORS[0] if value >= 0.0 else COLORS[1]
@@ -358,7 +347,6 @@ def plot_contributions(
     >>> plot_contributions(contributions(model, X, random_state=0)).get_ylabel()
     '40 samples, by falling score'
     """
-    check_axes("ax", ax)
     max_parts = check_integer("max_parts", max_parts, low=1)
     found = _of_output(found, output)
     varying = np.flatnonzero(~np.isin(found["kind"].values, CONSTANT))
@@ -366,8 +354,7 @@ def plot_contributions(
     parts = varying[np.argsort(-size[varying], kind="stable")][:max_parts]
     samples = np.argsort(-found["score"].values, kind="stable")
     values = found["mean"].values[np.ix_(samples, parts)]
-    if ax is None:
-        (ax,) = new_axes(2.6 + 0.42 * len(parts), 5.6)
+    ax = own_axes(ax, 2.6 + 0.42 * len(parts), 5.6)
     reach = max(float(np.abs(values).max(initial=0.0)), np.finfo(float).tiny)
     options: dict[str, Any] = {"vmin": -reach, "vmax": reach, "aspect": "auto", "interpolation": "nearest"}
     alpha = np.ones_like(values)
@@ -428,7 +415,6 @@ def plot_component(
     >>> plot_component(found, found["part"].values[0], X[:, 0]).get_title(loc="left")
     "Part of 'x0'"
     """
-    check_axes("ax", ax)
     found = _of_output(found, output)
     if part not in found["part"].values:
         raise ValueError(
@@ -442,8 +428,7 @@ def plot_component(
         )
     order = np.argsort(values, kind="stable")
     own, x = found.sel(part=part), values[order]
-    if ax is None:
-        (ax,) = new_axes(5.6, 3.8)
+    ax = own_axes(ax, 5.6, 3.8)
     if "interval" in own:
         lower, upper = own["interval"].values[:, order]
         ax.fill_between(x, lower, upper, color=COLORS[0], alpha=0.2, linewidth=0.0)
@@ -495,15 +480,13 @@ def plot_features(
     >>> plot_features(feature_table(model, random_state=0)).get_title(loc="left")
     "'x1' has the largest slopes"
     """
-    check_axes("ax", ax)
     max_features = check_integer("max_features", max_features, low=1)
     rows = _rows_of_output(table, output)
     n_all, rows = len(rows), rows.head(max_features)
     names = [str(feature) for feature in rows["feature"]]
     if rows["feature"].duplicated().any():  # views share columns
         names = [f"{name} · {view}" for name, view in zip(names, rows["view"], strict=True)]
-    if ax is None:
-        (ax,) = new_axes(6.6, 1.5 + 0.3 * len(rows))
+    ax = own_axes(ax, 6.6, 1.5 + 0.3 * len(rows))
     at, size, of_std = np.arange(len(rows)), rows["size"].to_numpy(), table.attrs.get("per", "std") == "std"
     if of_std:  # the scale that sizes have
         ax.barh(at, 2.0 * size, left=-size, height=0.6, color="#DDDDDD")
@@ -690,7 +673,6 @@ def plot_predictions(
     >>> plot_predictions([1.0, 2.0], [1.1, 1.8], [0.2, 0.2]).get_title(loc="left")
     '94 % intervals cover 100 % of 2 samples'
     """
-    check_axes("ax", ax)
     half = norm.ppf(0.5 * (1.0 + check_probability("ci_prob", ci_prob)))
     y_true, mean = finite_numbers("y_true", y_true), finite_numbers("mean", mean)
     std = finite_numbers("std", std)
@@ -701,8 +683,7 @@ def plot_predictions(
         )
     if (std < 0.0).any():
         raise ValueError(f"`std` must not be negative; got {std.min():g}. It is a standard deviation.")
-    if ax is None:
-        (ax,) = new_axes(5.2, 5.2)
+    ax = own_axes(ax, 5.2, 5.2)
     covered = np.abs(y_true - mean) <= half * std
     for kept, color, marker in ((covered, COLORS[0], "o"), (~covered, COLORS[1], "X")):
         lower, upper = (mean - half * std)[kept], (mean + half * std)[kept]

@@ -42,9 +42,8 @@ from bayesmkl._utils.validation import check_choice, check_flag, shown
 from bayesmkl._utils.warnings import holding_back, warn_user
 from bayesmkl.bemkl.ascent import Fit
 from bayesmkl.bemkl.base import FitTask
-from bayesmkl.bemkl.classifier import class_model_of
 from bayesmkl.bemkl.moments import LOG_2PI, Dirichlet, Gamma, SpikeSlab
-from bayesmkl.bemkl.reading import ScoreDraws, log_probabilities
+from bayesmkl.bemkl.reading import ScoreDraws, class_scores, log_probabilities
 from bayesmkl.kernels.stacks.base import Stack
 from bayesmkl.kernels.stacks.dense import DenseStack, stored_array
 from bayesmkl.posterior.fitted import FittedBEMKL, fitted_bemkl, public, states_of
@@ -593,7 +592,7 @@ class BEMKLRefits:
         n_models = len(problems)
         task = FitTask(problems, stack, targets, n_models > 1, [refit.init] * n_models, ["refit"] * n_models)
         fits = refit._infer(task)
-        posteriors = tuple(fit.posterior for fit in fits)
+        posteriors = tuple(fit.state for fit in fits)
         refit.posterior_ = posteriors if type(self.estimator.posterior_) is tuple else posteriors[0]
         return refit, fits
 
@@ -640,12 +639,14 @@ class BEMKLRefits:
             scores, noise = refit._scores(rows)
             each = [_log_density(*own) for own in zip(scores, noise, np.atleast_2d(targets), strict=True)]
             return np.sum(each, axis=0) - np.log(refit.y_scale_).sum()
-        model, settings = class_model_of(refit.posterior_), refit._settings()
-        of_classes: Any = model.scores(rows, states_of(refit), settings)
+        settings = refit._settings()
+        of_classes: Any = class_scores(
+            rows, refit.posterior_, settings.intermediate_scale**2, settings.predictive
+        )
         if targets.ndim == 2 and not refit.is_multilabel_:
-            log_p = model.log_class_probabilities(of_classes, settings.margin)
+            log_p = of_classes.log_class_probabilities(settings.margin)
             return log_p[np.arange(len(log_p)), targets.argmax(axis=0)]
-        sides = np.array([log_probabilities(score, settings.margin) for score in of_classes])
+        sides = np.array([log_probabilities(score, settings.margin) for score in of_classes.scores])
         return self._log_predictive(sides, targets)
 
     def _log_predictive(self, left_out: np.ndarray, targets: np.ndarray) -> np.ndarray:

@@ -26,7 +26,6 @@ from bayesmkl._utils.validation import (
     check_probability,
     generator_of,
 )
-from bayesmkl._utils.warnings import warn_user
 from bayesmkl.gp import GPMKLClassifier, GPMKLRegressor
 from bayesmkl.gp.conditioning import Sites, cavity, condition
 from bayesmkl.gp.parts import PartRows, prior_parts, revealed_moments
@@ -39,7 +38,6 @@ from bayesmkl.posterior.tables import monte_carlo_errors
 
 LEAST = 0.03  # how often two would both be out if they knew nothing of each other
 RARELY = 0.3  # part of that which alternatives are both out at most
-MOST_NAMED = 3  # pairs in a warning
 
 
 @public
@@ -71,7 +69,8 @@ def inclusion_table(model: BaseEstimator, by: str | None = None, *, fdr: float =
         * ``fdr``: expected part of false ones among this row and all above it, the mean of ``1 - prob_included``;
         * ``selected``: whether that is at most `fdr`;
         * ``alternative``, ``prob_either``: another one that is in nearly wherever this one is not, if there is one,
-          and the probability that one of the two is in, or both.
+          and the probability that one of the two is in, or both. Where this is high and neither is selected, the data
+          do not tell which of them it is: read them together, or put their kernels into one view.
 
     Raises
     ------
@@ -81,12 +80,6 @@ def inclusion_table(model: BaseEstimator, by: str | None = None, *, fdr: float =
     ValueError
         If the prior of the model has no kernels that are out, `by` asks for views that precomputed kernels do not
         have, or `fdr` is not strictly between 0 and 1.
-
-    Warns
-    -----
-    UserWarning
-        Once, if one of such two is in with a probability of more than ``1 - fdr``, and neither is selected: the data
-        do not tell which.
 
     See Also
     --------
@@ -126,24 +119,14 @@ def inclusion_table(model: BaseEstimator, by: str | None = None, *, fdr: float =
     names, members = np.unique(groups, return_inverse=True)
     if not by_view:  # in their own order, each its own group
         names, members = np.array(groups, dtype=object), np.arange(len(groups))
-    tables, unclear = [], []
+    tables = []
     for k in range(len(fitted.states)):
         inside = (_included(fitted, k).astype(float) @ np.eye(len(names))[members]) > 0.5
         shares = np.bincount(members, weights=np.atleast_2d(fitted.estimator.kernel_shares_)[k])
-        table, pairs = _table(fitted, inside, names.tolist(), shares, fdr, "view" if by_view else "kernel")
+        table = _table(fitted, inside, names.tolist(), shares, fdr, "view" if by_view else "kernel")
         if fitted.class_names is not None:
             table.insert(0, fitted.output_kind, fitted.class_names[k])
         tables.append(table)
-        unclear += pairs
-    if unclear:
-        named = "; ".join(f"{a!r} and {b!r} ({either:.2f})" for a, b, either in unclear[:MOST_NAMED])
-        more = f", and {len(unclear) - MOST_NAMED} more pairs" if len(unclear) > MOST_NAMED else ""
-        kinds = "views" if by_view else "kernels"
-        warn_user(
-            f"The data do not tell which of two {kinds} is in the model, only that one is: {named}{more}. Read them "
-            "together, or put their kernels into one view.",
-            UserWarning,
-        )
     table = pd.concat(tables, ignore_index=True)
     table.attrs.update(inference=fitted.inference, fdr=fdr)
     return table
@@ -164,8 +147,8 @@ def _included(fitted: FittedBEMKL, k: int) -> np.ndarray:
 
 def _table(
     fitted: FittedBEMKL, inside: np.ndarray, names: list[str], shares: np.ndarray, fdr: float, kind: str
-) -> tuple[pd.DataFrame, list[tuple[str, str, float]]]:
-    """Return the rows of one model, and pairs of names of which one is in, with the probability that one is."""
+) -> pd.DataFrame:
+    """Return the rows of one model."""
     values = inside.astype(float)
     probability = values.mean(axis=0)
     order = np.argsort(-probability, kind="stable")
@@ -181,14 +164,7 @@ def _table(
         "alternative": [None if other[i] < 0 else names[other[i]] for i in order],
         "prob_either": np.where(other[order] < 0, np.nan, either[order]),
     }
-    selected = set(order[expected <= fdr].tolist())
-    pairs = {
-        (min(i, int(other[i])), max(i, int(other[i])))
-        for i in range(len(names))
-        if other[i] >= 0 and either[i] > 1.0 - fdr and not {i, int(other[i])} & selected
-    }
-    unclear = [(names[i], names[j], float(np.mean(inside[:, i] | inside[:, j]))) for i, j in sorted(pairs)]
-    return pd.DataFrame(columns), unclear
+    return pd.DataFrame(columns)
 
 
 def _alternatives(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

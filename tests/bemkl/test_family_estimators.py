@@ -17,7 +17,7 @@ from bayesmkl import BEMKLClassifier, BEMKLRegressor, KernelBank
 from bayesmkl.bemkl import model as bemkl
 from bayesmkl.bemkl.ascent import LoopOptions, maximize_elbo
 from bayesmkl.bemkl.model import Priors, Problem, State
-from bayesmkl.bemkl.reading import log_class_probabilities, predict_class_scores
+from bayesmkl.bemkl.reading import predict_class_scores
 from bayesmkl.datasets import load_iris, load_wdbc
 from bayesmkl.kernels import Gaussian, Linear, Polynomial
 from bayesmkl.kernels.stacks.dense import DenseStack
@@ -92,7 +92,7 @@ def test_multinomial_probabilities_are_those_of_the_scores(iris, multinomial_mod
     model = multinomial_model
     stack = DenseStack(np.ascontiguousarray(np.moveaxis(model.kernel_bank_.transform(X), -1, 0)))
     scores = predict_class_scores(stack, model.posterior_.dual, model.posterior_.readout, 1.0)
-    probabilities = np.exp(log_class_probabilities(scores, 0.0))
+    probabilities = np.exp(scores.log_class_probabilities(0.0))
     np.testing.assert_allclose(model.predict_proba(X), probabilities, rtol=1e-10)
     np.testing.assert_allclose(probabilities.sum(axis=1), 1.0, rtol=1e-10)
     odds = np.log(probabilities) - np.log1p(-probabilities)

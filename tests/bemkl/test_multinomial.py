@@ -40,7 +40,6 @@ from bayesmkl.bemkl.model import Carry, Priors, Problem
 from bayesmkl.bemkl.moments import Gamma
 from bayesmkl.bemkl.reading import (
     ClassScores,
-    log_class_probabilities,
     predict_class_scores,
     predict_scores,
 )
@@ -231,7 +230,7 @@ def random_scores(rng, n_classes, n_rows, size):
 def test_probabilities_against_draws_of_the_scores(rng, n_classes, margin, size, error):
     """The error of the cubature grows with the covariance that classes have in common."""
     scores = random_scores(rng, n_classes, 2, size)
-    found = np.exp(log_class_probabilities(scores, margin))
+    found = np.exp(scores.log_class_probabilities(margin))
     np.testing.assert_allclose(found.sum(axis=1), 1.0, rtol=1e-12)
     for row in range(2):
         cov = scores.common[row] + np.diag(1.0 + scores.variance[:, row])
@@ -251,21 +250,21 @@ def test_probabilities_of_two_classes_against_the_closed_form(rng, size):
     difference = scores.mean[0] - scores.mean[1]
     sides = np.exp(log_normal_cdf((np.stack([difference, -difference], axis=1) - margin) / spread[:, None]))
     expected = sides / sides.sum(axis=1, keepdims=True)
-    np.testing.assert_allclose(np.exp(log_class_probabilities(scores, margin)), expected, atol=1e-9)
+    np.testing.assert_allclose(np.exp(scores.log_class_probabilities(margin)), expected, atol=1e-9)
 
 
 def test_probabilities_far_from_the_border_stay_finite_and_follow_the_classes(rng):
     scores, order = random_scores(rng, 4, 5, 0.2), rng.permutation(4)
     scores = scores._replace(mean=80.0 * scores.mean)
-    logs = log_class_probabilities(scores, 0.0)
+    logs = scores.log_class_probabilities(0.0)
     assert np.isfinite(logs).all()
     assert logs.min() < -500.0
     moved = ClassScores(scores.mean[order], scores.variance[order], scores.common[:, order][:, :, order])
-    assert_same(log_class_probabilities(moved, 0.0), logs[:, order], 1e-8)
+    assert_same(moved.log_class_probabilities(0.0), logs[:, order], 1e-8)
     lifted = scores._replace(
         mean=scores.mean + 3.0, common=scores.common + 5.0
     )  # a common level decides nothing
-    assert_same(log_class_probabilities(lifted, 0.0), logs, 1e-8)
+    assert_same(lifted.log_class_probabilities(0.0), logs, 1e-8)
 
 
 # Nearly normal priors: what mean field loses by separating a from its precisions is of no interest here.
@@ -370,7 +369,7 @@ def test_class_probabilities_order_the_classes_as_a_sampler_does(rng):
     problem, start = problem_of(kernels_between(views, views), signs_of(labels, 3), KNOWN_PRECISIONS)
     state = maximize_elbo(bemkl, problem, start, LoopOptions()).state
     rows = DenseStack(kernels_between(others, views))
-    found = np.exp(log_class_probabilities(predict_class_scores(rows, state.dual, state.readout, 1.0), 0.0))
+    found = np.exp(predict_class_scores(rows, state.dual, state.readout, 1.0).log_class_probabilities(0.0))
     with numpyro_session():
         sampler = MCMC(NUTS(collapsed), num_warmup=300, num_samples=600, progress_bar=False)
         sampler.run(jax.random.key(5), problem)

@@ -19,7 +19,6 @@ from bayesmkl.bemkl.newton import (
     curve,
     first_point,
     maximize_by_newton,
-    move,
     respond,
     slopes,
 )
@@ -41,7 +40,6 @@ PROBLEMS = {
         Problem(STACK, STACK.gram(), SCORE, Priors(), Numbers()),
     ),
 }
-PLAIN = newton._Functions(first_point, respond, curve, newton._apply, move, slopes, np.asarray)
 EXACT = 40  # Newton steps to the score of each sample
 
 
@@ -53,8 +51,8 @@ def started(name):
 def settled(name, n_responses=6):
     """A point somewhere on the way, its factors as `_settle` leaves them."""
     problem, start = started(name)
-    here = newton._attempt(PLAIN, problem, np.ones(2), first_point(problem, start))
-    return problem, newton._settle(PLAIN, problem, here, n_responses, 0.0).at
+    here = newton._attempt(problem, np.ones(2), first_point(problem, start))
+    return problem, newton._settle(problem, here, n_responses, 0.0).at
 
 
 def derivative(function, step=1e-5):

@@ -32,7 +32,6 @@ from bayesmkl import BEMKLClassifier, KernelBank
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._utils.devices import numpyro_session
 from bayesmkl.bemkl import NUTS
-from bayesmkl.bemkl.classifier import class_model_of
 from bayesmkl.bemkl.draws import PosteriorDraws, log_prior_terms
 from bayesmkl.bemkl.draws import log_likelihood as log_likelihood_of
 from bayesmkl.bemkl.model import Priors, Problem
@@ -43,6 +42,7 @@ from bayesmkl.bemkl.program import (
     collapsed_model,
     literal_model,
 )
+from bayesmkl.bemkl.reading import class_scores
 from bayesmkl.datasets import load_iris
 from bayesmkl.kernels import Gaussian, Linear
 from bayesmkl.kernels.stacks.dense import DenseStack
@@ -318,12 +318,6 @@ def test_spike_and_slab_draws_have_exact_zeros(session, rng):
     assert_monte_carlo(weights[weights != 0.0] ** 2, 4.0)
 
 
-def test_literal_model_refuses_other_priors(rng, session):
-    problem = with_kernel_prior(make_problem(rng, "binary", 5, 4), Dirichlet())
-    with pytest.raises(TypeError, match=r"`literal_model` must be a Gamma prior .* got Dirichlet"):
-        literal_model(problem)
-
-
 # ----------------------------------------------------------------------------------------------------- session
 
 
@@ -414,9 +408,8 @@ def test_scores_of_draws_are_those_of_every_output(rng):
     draws = PosteriorDraws(
         rng.normal(size=(2, 4, P)), rng.normal(size=(2, 4, K)), rng.normal(size=(2, 4, K, N))
     )
-    model, flat = class_model_of(draws), draws.flat()
-    settings = BEMKLClassifier(margin=1.0, intermediate_scale=1.3)._settings()
-    mean, std = model.moments(model.scores(rows, (draws,), settings))
+    flat = draws.flat()
+    mean, std = class_scores(rows, draws, 1.3**2, "full").moments()
     scores = np.einsum("sm,mrt,sct->scr", flat.kernel_weights, rows.kernels, flat.dual)
     scores += flat.intercept[..., None]
     np.testing.assert_allclose(mean, scores.mean(axis=0).T, rtol=1e-12)

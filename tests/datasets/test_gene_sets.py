@@ -245,7 +245,6 @@ UNNAMED = {
     "one name": ("TP53", "a list of the names of its columns; got 'TP53'"),
     "a set": ({"TP53"}, "a list of the names of its columns; got {'TP53'}"),
     "no column": ([], r"a list of the names of its columns; got \[\]"),
-    "one name for two": (["TP53", "ATM", "TP53"], "different names; more than one is called 'TP53'. Merge"),
 }
 
 

@@ -119,15 +119,11 @@ def test_a_folder_is_its_files_one_after_another(folder, expected, size):
         (
             lambda table: table.drop(columns="x"),
             None,
-            "'part-d.parquet' must have the columns of 'part-a.*lacks 'x'",
+            r"'part-d.parquet' must have the columns .* of 'part-a.parquet'; got \[\] for \['x: double'\]",
         ),
-        (lambda table: table.assign(z=1), None, "lacks none, and has 'z' besides"),
+        (lambda table: table.assign(z=1), None, r"got \['z: int64'\] for \[\]"),
         (lambda table: table.drop(columns="x"), ["x"], "different columns of 'part-d.parquet'"),
-        (
-            lambda table: table.astype({"x": np.float32}),
-            ["x"],
-            "'x' of 'part-d.parquet' holds float, that of .* double",
-        ),
+        (lambda table: table.astype({"x": np.float32}), ["x"], r"got \['x: float'\] for \['x: double'\]"),
     ],
 )
 def test_a_file_with_other_columns_is_refused(folder, table, change, columns, message):
@@ -145,15 +141,11 @@ def test_a_folder_without_files_is_refused(tmp_path):
         open_rows(tmp_path)
 
 
-@pytest.mark.parametrize("gone", [False, True])
-def test_a_file_that_changes_between_passes_is_refused(folder, table, gone):
+def test_a_file_that_changes_between_passes_is_refused(folder, table):
     rows = open_rows(folder, ["x"])
     list(rows.blocks())
-    last = folder / "part-c.parquet"
-    last.unlink() if gone else table.iloc[:63].to_parquet(last)
-    with pytest.raises(
-        ValueError, match=f"'part-c.parquet' has changed.* it {'is gone' if gone else 'has'}.*kept"
-    ):
+    table.iloc[:63].to_parquet(folder / "part-c.parquet")
+    with pytest.raises(ValueError, match=r"'part-c\.parquet' has changed"):
         list(rows.blocks())
     assert rows[:40].shape == (40, 1)  # of the first file, which is as it was
 

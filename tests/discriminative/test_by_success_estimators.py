@@ -22,7 +22,7 @@ from bayesmkl.discriminative.localized.by_success import (
     ldmkl_gates,
 )
 from bayesmkl.discriminative.svm.native import native_kernels
-from bayesmkl.discriminative.svm.one_kernel import GatedKernel, InOrder
+from bayesmkl.discriminative.svm.one_kernel import GatedKernel
 from bayesmkl.kernels import Gaussian, Laplacian, Linear, Polynomial
 
 FUNCTIONS = [Gaussian(gamma=0.3), Polynomial(degree=2), Linear()]
@@ -173,8 +173,6 @@ def bank_of_views(functions=FUNCTIONS, views=None):
 def test_parameters_reach_the_algorithm(rng):
     X, y, new = toy(rng)
     kernels = native_kernels(bank_of_views().fit(X))
-    success = SuccessOptions(C=2.0, gate_C=3.0, gate_epsilon=0.05, tol=1e-5)
-    options = LDMKLOptions("paper", "keep", 0.4, 0.3, success)
     draws = np.random.default_rng(7)
     order = np.lexsort((y, *X.T[::-1]))
     shuffled, fold = order[draws.permutation(len(y))], np.empty(len(y), dtype=int)
@@ -182,9 +180,10 @@ def test_parameters_reach_the_algorithm(rng):
         of_class = shuffled[y[shuffled] == label]
         fold[of_class] = np.arange(len(of_class)) % 5
     folds = [(np.flatnonzero(fold != f), np.flatnonzero(fold == f)) for f in range(5)]
-    kernels = [InOrder(kernel, order) for kernel in kernels]
-    result = fit_ldmkl(kernels, y.astype(float), options, Offer((), folds, draws, order))
-    rows = [kernel.kernel.rows(new) for kernel in kernels]
+    success = SuccessOptions(C=2.0, gate_C=3.0, gate_epsilon=0.05, tol=1e-5, order=order)
+    options = LDMKLOptions("paper", "keep", 0.4, 0.3, success)
+    result = fit_ldmkl(kernels, y.astype(float), options, Offer((), folds, draws))
+    rows = [kernel.rows(new) for kernel in kernels]
     gates = ldmkl_gates(kernels, result, rows, 0.4)
 
     model = ld_mkl(

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import scipy.io
 
 from bayesmkl.datasets import load_kernels
 
@@ -39,30 +38,13 @@ def test_several_forms_of_the_same_are_refused(tmp_path: Path) -> None:
         load_kernels(tmp_path)
 
 
-@pytest.mark.parametrize("form", ["npy", "mat"])
 @pytest.mark.parametrize("kernels_first", [True, False])
-def test_as_many_kernels_as_samples(tmp_path: Path, form: str, kernels_first: bool) -> None:
+def test_as_many_kernels_as_samples(tmp_path: Path, kernels_first: bool) -> None:
     factors = RNG.normal(size=(N, N, 2))
     kernels = factors @ factors.transpose(0, 2, 1)
     expected = np.moveaxis(kernels, 0, 2)
-    stored = kernels if kernels_first else expected
-    if form == "npy":
-        write(tmp_path, kernels=stored)
-    else:
-        scipy.io.savemat(tmp_path / "kernels.mat", {"kernels": stored, "labels": LABELS})
+    write(tmp_path, kernels=kernels if kernels_first else expected)
     np.testing.assert_array_equal(load_kernels(tmp_path).data, expected)
-
-
-def test_one_kernel_and_texts_of_matlab(tmp_path: Path) -> None:
-    names = np.array(["tumor", "ok"] * 3, dtype=object)  # a cell array
-    scipy.io.savemat(
-        tmp_path / "kernels.mat", {"kernels": KERNELS[0], "labels": names, "splits": [1, 1, 2, 2, 0, 1]}
-    )
-    data = load_kernels(tmp_path)
-    np.testing.assert_array_equal(data.data[:, :, 0], KERNELS[0])
-    assert data.target.tolist() == ["tumor", "ok"] * 3
-    ((train, test),) = data.splits
-    assert (train.tolist(), test.tolist()) == ([0, 1, 5], [2, 3])
 
 
 @pytest.mark.parametrize(
@@ -82,28 +64,23 @@ def test_wrong_arrays(tmp_path: Path, arrays: dict[str, np.ndarray], message: st
 
 
 @pytest.mark.parametrize(
-    ("splits", "message"),
+    ("lines", "message"),
     [
-        ([[1, 1, 1, 3, 3, 3]], "got 3"),
-        ([[1, 1, 1, 1.5, 2, 2]], "got 1.5"),
-        ([[1, 1, 1, np.nan, 2, 2]], "got nan"),
-        ([[1, 1, 1, 1, 1, 1]], "split 1 has 6 samples to train on and 0 to test on"),
-        ([[1, 2, 1, 2, 1, 2]] * 2, re.escape("got shape (2, 6)")),
+        ("train\n" * 3 + "later\n" * 3, "got 'later'"),
+        ("train\n" * 6, "split 1 has 6 samples to train on and 0 to test on"),
+        ("train\n" + "test\n", "each of the 6 labels below its header; got 2"),
     ],
 )
-def test_wrong_splits_of_matlab(tmp_path: Path, splits: list[list[float]], message: str) -> None:
-    columns = np.array(splits) if len(splits) > 1 else np.array(splits).T
-    scipy.io.savemat(tmp_path / "kernels.mat", {"kernels": KERNELS, "labels": LABELS, "splits": columns})
+def test_wrong_splits(tmp_path: Path, lines: str, message: str) -> None:
+    write(tmp_path, kernels=KERNELS)
+    (tmp_path / "splits.csv").write_text(f"first\n{lines}")
     with pytest.raises(ValueError, match=message):
         load_kernels(tmp_path)
 
 
-@pytest.mark.parametrize("name", ["kernels.npy", "labels.npy", "kernels.mat"])
+@pytest.mark.parametrize("name", ["kernels.npy", "labels.npy"])
 def test_cut_files_are_named(tmp_path: Path, name: str) -> None:
-    if name == "kernels.mat":
-        scipy.io.savemat(tmp_path / name, {"kernels": KERNELS, "labels": LABELS})
-    else:
-        write(tmp_path, kernels=KERNELS)
+    write(tmp_path, kernels=KERNELS)
     content = (tmp_path / name).read_bytes()
     for length in (0, 100, len(content) // 2 + 60):
         (tmp_path / name).write_bytes(content[:length])

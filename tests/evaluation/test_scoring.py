@@ -31,7 +31,6 @@ from bayesmkl.evaluation import (
 from bayesmkl.evaluation.compare import facts
 from bayesmkl.evaluation.metrics import METRICS, resolve_scoring, score
 from bayesmkl.evaluation.predictions import Predictions, gives
-from bayesmkl.posterior import diagnose
 
 
 class Oracle:
@@ -252,43 +251,6 @@ def test_a_class_that_training_lacked_has_no_probability():
     assert found["f1"] == pytest.approx((2 / 3 + 1 + 0) / 3)
 
 
-# ---------------------------------------------------------------------------------------------------- BEMKL's metrics
-
-
-@pytest.fixture(scope="module")
-def small():
-    rng = np.random.default_rng(3)
-    X = rng.normal(size=(50, 2))
-    return X, X[:, 0] + 0.3 * rng.normal(size=50)
-
-
-def test_leave_one_out_is_in_the_units_of_the_target(small):
-    X, y = small
-    found = {}
-    for unit in (1.0, 100.0):
-        model = BEMKLRegressor(KernelBank(["linear", "rbf"])).fit(X, unit * y)
-        with pytest.warns(UserWarning, match="elpd_loo: the k-hat of"):
-            found[unit] = scored(model, X, unit * y, ["elpd_loo", "nll"])
-    for name, sign in (("elpd_loo", -1), ("nll", 1)):
-        assert found[100.0][name] - found[1.0][name] == pytest.approx(sign * np.log(100.0), abs=1e-8), name
-
-
-@pytest.mark.heavy
-@pytest.mark.filterwarnings("ignore:elpd_loo")
-def test_leave_one_out_equals_that_of_diagnose_with_any_kind_of_kernels(small):
-    X, y = small
-    bank = KernelBank(["linear", "rbf"])
-    model = make_pipeline(StandardScaler(), BEMKLClassifier(bank)).fit(X, y > 0)
-    found = scored(model, X, y > 0, ["elpd_loo"])
-    examined = diagnose(model, random_state=0)["loo"]
-    assert found["elpd_loo"] == pytest.approx(examined["elpd"] / 50)
-    stack = bank.fit_transform(StandardScaler().fit_transform(X))
-    precomputed = BEMKLClassifier("precomputed").fit(stack, y > 0)
-    metrics = resolve_scoring("elpd_loo", {"m": precomputed})
-    other = score(Predictions(precomputed, stack, X_train=stack), y > 0, metrics)
-    assert other["elpd_loo"] == pytest.approx(found["elpd_loo"], rel=1e-6)
-
-
 # ------------------------------------------------------------------------------------------- what is asked of models
 
 
@@ -299,25 +261,6 @@ def test_every_question_is_asked_once():
     score(predictions, np.array([0, 1, 1]), resolve_scoring(names, {"m": model}))
     assert sorted(model.asked) == ["predict", "predict_proba"]
     assert predictions.seconds > 0.0
-
-
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_answers_of_bemkl_come_from_one_evaluation_of_the_kernels(n_classes, rng, monkeypatch):
-    X = rng.normal(size=(40, 3))
-    y = np.array(["a", "b", "c"])[(X[:, 0] > 0.0) + (n_classes - 2) * (X[:, 1] > 0.0)]
-    model = make_pipeline(StandardScaler(), BEMKLClassifier(KernelBank(["rbf"]), tol=1e-3)).fit(
-        X[:30], y[:30]
-    )
-    questions = ("predict", "decision_function", "predict_proba")
-    expected = {question: getattr(model, question)(X[30:]) for question in questions}
-    evaluated, evaluate = [], KernelBank.evaluate
-    monkeypatch.setattr(KernelBank, "evaluate", lambda *given: evaluated.append(1) or evaluate(*given))
-    predictions = Predictions(model, X[30:])
-    for question in questions:
-        np.testing.assert_array_equal(predictions.ask(question), expected[question])
-    assert len(evaluated) == 1
-    model.predict(X[30:])
-    assert len(evaluated) == 2
 
 
 @pytest.mark.parametrize(
@@ -335,9 +278,9 @@ def test_answers_of_bemkl_come_from_one_evaluation_of_the_kernels(n_classes, rng
             {"std"},
         ),
         (Told(), {"scores", "probabilities"}, {"std"}),
-        (GridSearchCV(GaussianProcessRegressor(), {"alpha": [1.0]}), {"std"}, {"scores", "posterior"}),
-        (make_pipeline(StandardScaler(), BEMKLRegressor()), {"std", "posterior"}, {"scores"}),
-        (SimpleMKLClassifier(), {"scores"}, {"probabilities", "posterior"}),
+        (GridSearchCV(GaussianProcessRegressor(), {"alpha": [1.0]}), {"std"}, {"scores"}),
+        (make_pipeline(StandardScaler(), BEMKLRegressor()), {"std"}, {"scores"}),
+        (SimpleMKLClassifier(), {"scores"}, {"probabilities"}),
     ],
 )
 def test_what_models_give_is_known_before_they_are_fitted(model, has, lacks):
@@ -370,7 +313,6 @@ def test_scores_of_pairs_of_classes_are_not_taken_for_scores_of_classes():
             r"'log_loss' needs class probabilities .* which model 'svm' \(SVC\) does not give. Wrap",
         ),
         (["neg_log_loss"], r"'neg_log_loss' needs class probabilities"),
-        (["elpd_loo"], "'elpd_loo' needs the posterior"),
         (["rmse"], "'rmse' is for regression; the models are for classification"),
         (["precision"], "'precision' does not suit `y`: Target is multiclass"),
         ([3], "must hold names of metrics or callables"),
@@ -451,6 +393,13 @@ def test_one_failing_metric_does_not_cost_the_others():
 
 
 # ------------------------------------------------------------------------------------------------------------- facts
+
+
+@pytest.fixture(scope="module")
+def small():
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(50, 2))
+    return X, X[:, 0] + 0.3 * rng.normal(size=50)
 
 
 def test_facts_of_a_search_over_a_pipeline(small):

@@ -141,7 +141,7 @@ def test_products_are_those_of_the_matrices_before_normalization():
         (KernelBank("auto", "each"), "`views` of banks must be named or"),
         (
             KernelBank("auto", {"left": [0, 2]}, "trace"),
-            r"the same columns .* got \[0, 1\] and \[0, 2\] for 'left'",
+            r"`views` .* the same .* got \[0, 1\] and \[0, 2\] for 'left'",
         ),
         (
             KernelBank("auto", {"left": [0, 1]}),
@@ -149,7 +149,10 @@ def test_products_are_those_of_the_matrices_before_normalization():
         ),
         (KernelBank(missing_views="keep"), "`missing_views` of two banks must be the same for a sum"),
         (KernelBank(landmarks=3), "`landmarks` of two banks must be the same for a sum; got None and 3"),
-        (KernelBank({"b": "rbf"}, {"a": 0}), "must have an entry for every view; got none for 'a'"),
+        (
+            KernelBank({"b": "rbf"}, {"a": 0}),
+            "entries for views alone; got one for 'b', which is none. The views are 'a'",
+        ),
     ],
 )
 def test_sums_that_mean_nothing_are_refused(other, message):

@@ -309,9 +309,9 @@ def test_other_columns_than_those_of_training(X, tmp_path):
     pd.DataFrame(X, columns=list("abcde")).to_parquet(tmp_path / "X.parquet")
     bank = fit_bank_to_rows(KernelBank(landmarks=B), open_rows(tmp_path / "X.parquet"))
     check_rows(open_rows(tmp_path / "X.parquet"), bank)
-    with pytest.raises(ValueError, match="`X` must have the 5 columns of training; got <103 rows of 2"):
+    with pytest.raises(ValueError, match=r"`X`: The feature names .* now missing: 'c', 'd', 'e'"):
         check_rows(open_rows(tmp_path / "X.parquet", ["a", "b"]), bank)
-    with pytest.raises(ValueError, match=r"columns of training, a, b, .*, in this order; got b, a, "):
+    with pytest.raises(ValueError, match="they come in another order"):
         check_rows(open_rows(tmp_path / "X.parquet", list("bacde")), bank)
 
 

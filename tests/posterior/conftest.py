@@ -121,7 +121,7 @@ def sampled(model, posterior, **attributes):
     copied = copy.deepcopy(model)
     stack = DenseStack(model.kernel_bank_.train_stack())
     shares = shares_of_draws(stack, posterior.flat())
-    copied.posterior_, copied.kernel_shares_, copied.kernel_shares_std_ = posterior, shares.mean, shares.std
+    copied.posterior_, copied.kernel_shares_, copied.kernel_shares_std_ = posterior, *shares
     weights = posterior.flat().kernel_weights
     copied.kernel_weights_, copied.kernel_weights_std_ = weights.mean(axis=0), weights.std(axis=0, ddof=1)
     for name, value in attributes.items():

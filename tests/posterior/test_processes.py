@@ -14,7 +14,6 @@ from sklearn.base import clone
 
 import bayesmkl.posterior as p
 from bayesmkl import BEMKLClassifier, BEMKLRegressor, GPMKLClassifier, GPMKLRegressor, KernelBank
-from bayesmkl.evaluation import compare_models
 from bayesmkl.gp import Marginal
 from bayesmkl.kernels import Gaussian, Linear
 from bayesmkl.posterior.diagnose import hyperparameters_section
@@ -211,13 +210,6 @@ def test_other_library_does_not_take_variational_draws():
     model = BEMKLRegressor(BANK).fit(samples()[0], targets("regression"))
     with pytest.raises(TypeError, match="log likelihood not found"):
         arviz_stats.loo(p.to_datatree(model, random_state=0))
-
-
-def test_left_out_accuracy_is_a_metric_of_comparisons():
-    X, _ = samples()
-    model = GPMKLRegressor(BANK, inference=FEW)
-    found = compare_models({"process": model}, X, targets("regression"), scoring="elpd_loo", cv=2)
-    assert np.isfinite(found.scores("elpd_loo").to_numpy()).all()
 
 
 # ------------------------------------------------------------------------------------------------- Monte Carlo errors

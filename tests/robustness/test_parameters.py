@@ -85,7 +85,7 @@ WITH_DATA = {
     "distances",
     "levels",
 }
-LABEL = ("missing_label", "unlabeled_label")
+LABEL = ("unlabeled_label",)
 # Options objects, which estimators have as parameters.
 OPTIONS: list[tuple[str, str, Any]] = [
     *(("BEMKLClassifier", "inference", options) for options in (VB, NUTS, Gibbs)),

@@ -18,6 +18,7 @@ import pytest
 import skops.io
 from crafted import array, built, function, mapping, node, packed, plain, schema, several, type_
 from scipy import sparse
+from sklearn import __version__ as sklearn_version
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import (
     TransformedTargetRegressor,
@@ -287,13 +288,12 @@ def test_what_is_no_model_is_refused(name, path):
     assert_refused(lambda: load_model(path), "`path`", says, str(path))
 
 
-def test_another_scikit_learn_is_told_once(path):
+def test_another_scikit_learn_is_told(path):
     save_model(make_pipeline(StandardScaler(), UniformMKLClassifier()), path)
-    ours = json.dumps(persistence.sklearn_version)
+    ours = json.dumps(sklearn_version)
     path.write_bytes(packed(zipfile.ZipFile(path).read("schema.json").decode().replace(ours[1:-1], "1.3.0")))
-    with pytest.warns(InconsistentVersionWarning, match=r"written with scikit-learn 1\.3\.0") as caught:
+    with pytest.warns(InconsistentVersionWarning, match=r"from version 1\.3\.0"):
         load_model(path)
-    assert len(caught) == 1
 
 
 # Parts that do something when they are built, given the arguments of a shell.

@@ -27,8 +27,8 @@ from bayesmkl.discriminative.estimators.checked import (
     weigh,
 )
 from bayesmkl.discriminative.estimators.shared_docs import DISCRIMINATIVE
-from bayesmkl.discriminative.problems import MKLResult, OnStep
-from bayesmkl.discriminative.weights import SampleWeights, Training
+from bayesmkl.discriminative.problems import OnStep, silent
+from bayesmkl.discriminative.weights import Learned, SampleWeights, Training
 from bayesmkl.kernels.geometry import mean_row
 from bayesmkl.kernels.precomputed import SharedKernels
 from bayesmkl.kernels.quality import KernelQualityWarning, judge_for_svm
@@ -124,10 +124,6 @@ class BaseDiscriminative(KernelMachine):
         """
         raise NotImplementedError
 
-    def _result_of(self, found: Any) -> MKLResult:
-        """Return the part of the result of `_learn` that all methods have."""
-        return getattr(found, "result", found)
-
     def _combine(self, stack: Stack, kernel_weights: np.ndarray) -> np.ndarray:
         """Return the combined kernel of the rows of `stack`, (n_rows, n_train)."""
         return stack.combine(kernel_weights)
@@ -191,12 +187,12 @@ class BaseDiscriminative(KernelMachine):
                 step_progress(self.verbose > 0, type(self).__name__, most_steps, "step") as on_step,
                 blas_threads_for(targets.shape[-1]),
             ):
-                found.append(self._learn(training, group, begin, on_step))
+                found.append(self._learn(training, group, begin, on_step or silent))
         self._store(found, len(targets))
 
     def _store(self, found: Sequence[Any], n_tasks: int) -> None:
         """Set the fitted attributes, with a leading class axis where there are several."""
-        results = [self._result_of(each) for each in found]
+        results = [each.result if isinstance(each, Learned) else each for each in found]
         own_weights, several = len(results) > 1, n_tasks > 1
         weights = np.stack([result.kernel_weights for result in results])
         dual = np.concatenate([result.signed_dual for result in results])
@@ -207,6 +203,9 @@ class BaseDiscriminative(KernelMachine):
         self.support_ = np.flatnonzero((np.abs(dual) > SUPPORT * np.abs(dual).max(initial=0.0)).any(axis=0))
         self.support_fraction_ = len(self.support_) / dual.shape[-1]
         self.n_active_kernels_ = int((weights > ACTIVE * weights.max()).any(axis=0).sum())
+        for name in found[0].more if isinstance(found[0], Learned) else ():
+            values = [each.more[name] for each in found]
+            setattr(self, f"{name}_", np.stack(values) if own_weights else values[0])
         self._store_convergence(results)
         self._warn_unless_converged(results)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from bayesmkl._estimator.gate_features import features_of, refuse_gate_features
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._utils.docstrings import fill_docs
-from bayesmkl._utils.typing import Samples, Seed, Targets
+from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import (
     check_choice,
     check_flag,
@@ -22,43 +22,14 @@ from bayesmkl._utils.validation import (
     float_of,
     shown,
 )
-from bayesmkl.discriminative.estimators.checked import SINGLE_PRECISION
+from bayesmkl.discriminative.estimators.checked import SINGLE_PRECISION, check_below_one
 from bayesmkl.discriminative.estimators.localized import FeatureGatedClassifier, LocalFit, Rows
 from bayesmkl.discriminative.estimators.shared_docs import GATED
 from bayesmkl.discriminative.folds import evenly_dealt
-from bayesmkl.discriminative.localized.by_success import (
-    AUTO,
-    BIAS,
-    PAPER,
-    PSD,
-    SV_GATE,
-    LDMKLOptions,
-    LDMKLResult,
-    Offer,
-    SuccessOptions,
-    SwMKLOptions,
-    SwMKLResult,
-    fit_ldmkl,
-    fit_swmkl,
-    gated_vote,
-    ldmkl_gates,
-    swmkl_gates,
-    swmkl_kernel,
-    swmkl_scores,
-)
+from bayesmkl.discriminative.localized import by_success
 from bayesmkl.discriminative.problems import OnStep
+from bayesmkl.discriminative.svm import one_kernel
 from bayesmkl.discriminative.svm.native import NativeKernel, native_kernels
-from bayesmkl.discriminative.svm.one_kernel import (
-    NOT_HELD,
-    ByColumns,
-    GatedKernel,
-    InOrder,
-    OneKernel,
-    PrecomputedKernel,
-    coefficients_of,
-    precomputed_kernels,
-    row_blocks,
-)
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.base import Kernel
 from bayesmkl.kernels.functions import Gaussian
@@ -73,14 +44,17 @@ WIDTHS = (0.5, 0.25)  # of Gaussians of named features, in median distances
 N_FOLDS = 5
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class BySuccess(FeatureGatedClassifier):
     """Classifiers whose gates are regressions of where SVMs of single kernels are right."""
 
-    gate_targets: str
-    gate_kernel: Any
-    gate_C: float
-    gate_epsilon: float
-    gate_bank_: KernelBank | None
+    gate_targets: str = "auto"
+    gate_kernel: Kernel | str = "auto"
+    gate_columns: Sequence[str | int] | np.ndarray | None = None
+    gate_C: float = 1.0
+    gate_epsilon: float = 0.1
+    svm: str = "libsvm"
+    mwu_epsilon: float = 0.05
 
     # ------------------------------------------------------------------------------------------- parameters
 
@@ -92,9 +66,9 @@ class BySuccess(FeatureGatedClassifier):
         self._options()
         self._refuse_with_own("gate_columns", self.gate_columns)
 
-    def _success_options(self) -> SuccessOptions:
+    def _success_options(self) -> by_success.SuccessOptions:
         check_choice("gate_targets", self.gate_targets, GATE_TARGETS)
-        named = isinstance(self.gate_kernel, str) and self.gate_kernel in (OWN, AUTO)
+        named = isinstance(self.gate_kernel, str) and self.gate_kernel in (OWN, by_success.AUTO)
         if not named and not isinstance(self.gate_kernel, Kernel):
             raise ValueError(
                 f'`gate_kernel` must be "auto", "own" or a kernel such as Gaussian(width=1); got '
@@ -105,7 +79,7 @@ class BySuccess(FeatureGatedClassifier):
                 self.gate_kernel.check_parameters()
             except ValueError as error:
                 raise ValueError(f"`gate_kernel`: {error}") from error
-        return SuccessOptions(
+        return by_success.SuccessOptions(
             C=check_scale("C", self.C),
             gate_C=check_scale("gate_C", self.gate_C),
             gate_epsilon=check_scale("gate_epsilon", self.gate_epsilon, zero=True),
@@ -135,14 +109,14 @@ class BySuccess(FeatureGatedClassifier):
         """Return the training kernels one by one, as objects on which SVMs can be trained."""
         if self._is_precomputed():
             stack, y = super()._fit_stack(X, y, **check_y)
-            return precomputed_kernels(stack), y
+            return one_kernel.precomputed_kernels(stack), y
         bank, y = self._fit_bank(X, y, **check_y)
         native = native_of(bank)
         if native is not None:
             self._check_among_some(BankColumns(bank, 0.0))
             return native, y
         stack = self._check_kernels(DenseStack(bank.train_stack()), bank.kernels_known_psd_)
-        return precomputed_kernels(stack), y
+        return one_kernel.precomputed_kernels(stack), y
 
     def _gate_features(
         self, X: np.ndarray | None, gate_features: ArrayLike | None, n_rows: int, fitting: bool
@@ -181,29 +155,25 @@ class BySuccess(FeatureGatedClassifier):
         """Return whether gates that see the kernels themselves are the first candidate."""
         if self.gate_bank_ is None:
             return True
-        auto = isinstance(self.gate_kernel, str) and self.gate_kernel == AUTO
+        auto = isinstance(self.gate_kernel, str) and self.gate_kernel == by_success.AUTO
         return auto and self.gate_columns_ is None and self.kernel_bank_ is not None
 
     def _offer(
         self, training: Rows, target: np.ndarray, inner: Any, tries: bool = False
-    ) -> tuple[Sequence[OneKernel], Offer]:
-        """Return the kernels to train on, and what gates may see; `tries` if what they see is tried in folds."""
+    ) -> tuple[by_success.SuccessOptions, by_success.Offer]:
+        """Return how SVMs are trained, and what gates may see; `tries` if what they see is tried in folds."""
         order = self._sorted_samples(training, target)
-        kernels: Sequence[OneKernel]
-        if self.svm == "libsvm":
-            kernels = [InOrder(kernel, order) for kernel in training.kernels]
-        else:
-            kernels = [ByColumns(kernel, inner) for kernel in training.kernels]
-        own = [kernels] if self._offers_own() else []
-        seen = own + [[InOrder(kernel, order)] * self.n_kernels_in_ for kernel in self._kernels_of_features()]
+        own = [training.kernels] if self._offers_own() else []
+        seen = own + [[kernel] * self.n_kernels_in_ for kernel in self._kernels_of_features()]
         compares = len(seen) > 1 or (tries and not own)
         rng = self._rng()
         # folds are independent of the order of the training samples
         in_sample = self.gate_targets == "train" or (self.gate_targets == "auto" and self.gate_bank_ is None)
         folds = None if in_sample and not compares else evenly_dealt(order, target, N_FOLDS, rng)
-        return kernels, Offer(seen, folds if folds is not None and len(folds) > 1 else None, rng, order)
+        options = self._success_options()._replace(order=order, solver=inner if self.svm == "mwu" else None)
+        return options, by_success.Offer(seen, folds if folds is not None and len(folds) > 1 else None, rng)
 
-    def _kernels_of_features(self) -> Sequence[OneKernel]:
+    def _kernels_of_features(self) -> Sequence[one_kernel.OneKernel]:
         """Return the training kernels of features that gates may see."""
         bank = self.gate_bank_
         if bank is None:
@@ -216,7 +186,7 @@ class BySuccess(FeatureGatedClassifier):
         if found:
             described = describe_indefinite(stack, list(bank.kernel_names_), found)
             raise ValueError(f"`gate_kernel` must be positive semidefinite; got {described}. A Gaussian is.")
-        return [PrecomputedKernel(stack[0])]
+        return [one_kernel.PrecomputedKernel(stack[0])]
 
     def _sorted_samples(self, training: Rows, target: np.ndarray) -> np.ndarray:
         """Return samples sorted by features of gates, those of kernels or values of precomputed ones, and labels."""
@@ -238,10 +208,10 @@ class BySuccess(FeatureGatedClassifier):
 
     # ----------------------------------------------------------------------------------------------- results
 
-    def _voting(self) -> Sequence[OneKernel]:
+    def _voting(self) -> Sequence[one_kernel.OneKernel]:
         """Return the kernels as they are needed to score rows."""
         native = native_of(self.kernel_bank_)
-        return [NOT_HELD] * self.n_kernels_in_ if native is None else native
+        return [one_kernel.NOT_HELD] * self.n_kernels_in_ if native is None else native
 
     def _row_parts(self, X: Samples, gate_features: ArrayLike | None = None) -> Iterator[Rows]:
         """Cut rows into parts; native kernels take all at once, unless the kernel of the gates is a matrix."""
@@ -256,17 +226,17 @@ class BySuccess(FeatureGatedClassifier):
         features = self._gate_features(X, gate_features, len(X), fitting=False)
         bank = self.gate_bank_
         held = 1 if bank is None or native_of(bank) is not None else len(bank.X_train_)
-        for part in row_blocks(len(X), held):
+        for part in one_kernel.row_blocks(len(X), held):
             yield Rows([k.rows(X[part]) for k in native], None if features is None else features[part])
 
-    def _seen(self, result: Any, rows: Rows) -> tuple[Sequence[OneKernel], Sequence[np.ndarray]]:
+    def _seen(self, result: Any, rows: Rows) -> tuple[Sequence[one_kernel.OneKernel], Sequence[np.ndarray]]:
         """Return the kernels that gates see, and the rows in the form of each of the kernels."""
         bank, position = self.gate_bank_, result.chosen - int(self._offers_own())
         if position < 0 or bank is None:
             return self._voting(), rows.kernels
         native, n_kernels = native_of(bank), self.n_kernels_in_
         if native is None:
-            return [NOT_HELD] * n_kernels, [bank.evaluate(rows.features)[position]] * n_kernels
+            return [one_kernel.NOT_HELD] * n_kernels, [bank.evaluate(rows.features)[position]] * n_kernels
         return [native[position]] * n_kernels, [native[position].rows(rows.features)] * n_kernels
 
 
@@ -275,7 +245,7 @@ def native_of(bank: KernelBank | None) -> Sequence[NativeKernel] | None:
     return None if bank is None or not np.all(bank.kernels_known_psd_) else native_kernels(bank)
 
 
-@dataclass(repr=False, eq=False)
+@dataclass(eq=False, repr=False, kw_only=True)
 @fill_docs(GATED)
 class SwMKLClassifier(BySuccess):
     r"""SwMKL: kernels weighted at every sample by their expected success, then one SVM.
@@ -290,17 +260,13 @@ class SwMKLClassifier(BySuccess):
     Parameters
     ----------
     %(kernels)s
+    %(indefinite)s
+    %(kernel_names)s
     C : float, default=1.0
         Factor of the hinge loss of all classifiers, above 0.
-    psd : {"unit-norm", "paper"}, default="unit-norm"
-        How :math:`\kappa` is normalized: by the lengths of the vectors of gates, or as in the paper, which makes it
-        indefinite.
-    lowest_gate : float, default=1e-3
-        Gates below this are raised to it, between 0 and 1.
-    temperature : float, "auto" or None, default="auto"
-        Of the softmax of the regressions, above 0; None takes the regressions as they are, as in the paper. "auto" is
-        None where gates see the kernels themselves, and else 0.3; of named gate features, 0.3 or 0.05, whichever
-        makes the last SVM more accurate in cross-validation, unless ``svm="mwu"``.
+    random_state : int, Generator or None, default=None
+        Seed of folds and of what is drawn; None is a fixed seed.
+    %(verbose)s
     gate_targets : {"auto", "cv", "train"}, default="auto"
         Where successes are counted: by 5-fold cross-validation, or at the samples that a classifier was trained on
         (the paper). "auto" is "train" for gates that see the kernel whose success they predict, else "cv".
@@ -320,12 +286,16 @@ class SwMKLClassifier(BySuccess):
         columns of :math:`\kappa`, which is then never formed. The regressions are LibSVM's in both cases.
     mwu_epsilon : float, default=0.05
         With ``svm="mwu"``, the duality gap at which an SVM is finished, as a share of its objective.
+    psd : {"unit-norm", "paper"}, default="unit-norm"
+        How :math:`\kappa` is normalized: by the lengths of the vectors of gates, or as in the paper, which makes it
+        indefinite.
+    lowest_gate : float, default=1e-3
+        Gates below this are raised to it, between 0 and 1.
+    temperature : float, "auto" or None, default="auto"
+        Of the softmax of the regressions, above 0; None takes the regressions as they are, as in the paper. "auto" is
+        None where gates see the kernels themselves, and else 0.3; of named gate features, 0.3 or 0.05, whichever
+        makes the last SVM more accurate in cross-validation, unless ``svm="mwu"``.
     %(tol:libsvm)s
-    %(indefinite)s
-    %(kernel_names)s
-    random_state : int, Generator or None, default=None
-        Seed of folds and of what is drawn; None is a fixed seed.
-    %(verbose)s
 
     Attributes
     ----------
@@ -409,50 +379,37 @@ class SwMKLClassifier(BySuccess):
     True [[...
     """
 
-    kernels: KernelBank | str | None = None
-    _: KW_ONLY
-    C: float = 1.0
     psd: str = "unit-norm"
     lowest_gate: float = 1e-3
     temperature: float | str | None = "auto"
-    gate_targets: str = "auto"
-    gate_kernel: Kernel | str = "auto"
-    gate_columns: Sequence[str | int] | np.ndarray | None = None
-    gate_C: float = 1.0
-    gate_epsilon: float = 0.1
-    svm: str = "libsvm"
-    mwu_epsilon: float = 0.05
     tol: float = 1e-3
-    indefinite: str = "raise"
-    kernel_names: Sequence[str] | np.ndarray | None = None
-    random_state: Seed | None = None
-    verbose: int = 1
 
     PER_TASK = ("smallest_eigenvalue",)
 
-    def _options(self) -> SwMKLOptions:
-        lowest = check_number("lowest_gate", self.lowest_gate, low=0.0)
-        if lowest >= 1.0:
-            raise ValueError(f"`lowest_gate` must be below 1, the largest gate; got {lowest:g}. Try 1e-3.")
-        psd = check_choice("psd", self.psd, PSD)
+    def _options(self) -> by_success.SwMKLOptions:
+        lowest = check_below_one("lowest_gate", self.lowest_gate, "the largest gate", 1e-3)
+        psd = check_choice("psd", self.psd, by_success.PSD)
         temperature = self.temperature
         if isinstance(temperature, str):
-            check_choice("temperature", temperature, (AUTO,))
+            check_choice("temperature", temperature, (by_success.AUTO,))
         elif temperature is not None:
             temperature = check_scale("temperature", temperature)
-        return SwMKLOptions(psd, lowest, self._success_options(), temperature)
+        return by_success.SwMKLOptions(psd, lowest, self._success_options(), temperature)
 
     def _most_steps(self) -> int:
         return 2 * self.n_kernels_in_ + 1
 
-    def _learn_task(self, training: Rows, target: np.ndarray, inner: Any, on_step: OnStep) -> SwMKLResult:
+    def _learn_task(
+        self, training: Rows, target: np.ndarray, inner: Any, on_step: OnStep
+    ) -> by_success.SwMKLResult:
         options = self._options()
-        kernels, offer = self._offer(training, target, inner, options.temperature == AUTO)
+        success, offer = self._offer(training, target, inner, options.temperature == by_success.AUTO)
         solve = lambda gated, labels: inner.solve(gated, labels, options.success.tol)
         last = solve if self.svm == "mwu" else None
-        return fit_swmkl(kernels, target, options, offer, solve=last, on_step=on_step)
+        options = options._replace(success=success)
+        return by_success.fit_swmkl(training.kernels, target, options, offer, solve=last, on_step=on_step)
 
-    def _describe(self, result: SwMKLResult, stopped: bool) -> LocalFit:
+    def _describe(self, result: by_success.SwMKLResult, stopped: bool) -> LocalFit:
         return LocalFit(
             gates=result.gates / np.linalg.norm(result.gates, axis=0),
             signed_dual=result.signed_dual,
@@ -463,14 +420,14 @@ class SwMKLClassifier(BySuccess):
             n_solves=result.success.n_solves + 1,
         )
 
-    def _store_local(self, results: list[SwMKLResult], stopped: bool) -> None:
+    def _store_local(self, results: list[by_success.SwMKLResult], stopped: bool) -> None:
         super()._store_local(results, stopped)
         temperatures = [result.temperature for result in results]
         self.temperature_ = temperatures if len(temperatures) > 1 else temperatures[0]
 
-    def _components(self, result: SwMKLResult, rows: Rows) -> np.ndarray:
+    def _components(self, result: by_success.SwMKLResult, rows: Rows) -> np.ndarray:
         seen, seen_rows = self._seen(result, rows)
-        return swmkl_gates(seen, result, seen_rows, self._options())[None]
+        return by_success.swmkl_gates(seen, result, seen_rows, self._options())[None]
 
     def _gates_local(self, X: Samples | None, gate_features: ArrayLike | None = None) -> np.ndarray:
         gates = super()._gates_local(X, gate_features)
@@ -480,16 +437,16 @@ class SwMKLClassifier(BySuccess):
         gating = super()._gating(row_components, column_components, kernel)
         return gating if self.psd == "unit-norm" else gating / (row_components[0].T @ column_components[0])
 
-    def _scores_at(self, result: SwMKLResult, rows: Rows) -> np.ndarray:
+    def _scores_at(self, result: by_success.SwMKLResult, rows: Rows) -> np.ndarray:
         gates = self._components(result, rows)[0]
-        return swmkl_scores(self._voting(), result, rows.kernels, gates, self.psd)
+        return by_success.swmkl_scores(self._voting(), result, rows.kernels, gates, self.psd)
 
-    def _kernel_at(self, result: SwMKLResult, rows: Rows) -> np.ndarray:
+    def _kernel_at(self, result: by_success.SwMKLResult, rows: Rows) -> np.ndarray:
         gates = self._components(result, rows)[0]
-        return swmkl_kernel(self._voting(), result.gates, rows.kernels, gates, self.psd)
+        return by_success.swmkl_kernel(self._voting(), result.gates, rows.kernels, gates, self.psd)
 
 
-@dataclass(repr=False, eq=False)
+@dataclass(eq=False, repr=False, kw_only=True)
 @fill_docs(GATED, SwMKLClassifier)
 class LDMKLClassifier(BySuccess):
     r"""LD-MKL: votes of SVMs of single kernels, gated by their expected success.
@@ -507,8 +464,21 @@ class LDMKLClassifier(BySuccess):
     Parameters
     ----------
     %(kernels)s
+    %(indefinite)s
+    %(kernel_names)s
     C : float, default=1.0
         Factor of the hinge loss of the classifiers, above 0.
+    %(SwMKLClassifier.random_state)s
+    %(verbose)s
+    %(SwMKLClassifier.gate_targets)s
+    %(SwMKLClassifier.gate_kernel)s
+    %(gate_columns)s
+    %(SwMKLClassifier.gate_C)s
+    %(SwMKLClassifier.gate_epsilon)s
+    svm : {"libsvm", "mwu"}, default="libsvm"
+        Solver of the classifiers: LibSVM, or multiplicative weights, with the squared hinge loss and from single
+        columns of the kernel. The regressions are LibSVM's in both cases.
+    %(SwMKLClassifier.mwu_epsilon)s
     sv_gate : {"none", "paper"}, default="none"
         "paper" multiplies the coefficients of a voter by its gate at the support vectors, "none" leaves them as they
         were trained.
@@ -524,21 +494,8 @@ class LDMKLClassifier(BySuccess):
     strict : bool, default=False
         With a threshold, whether samples whose gate is equal to it, up to the accuracy of the regressions, are left
         out, as the paper prints, or kept.
-    %(SwMKLClassifier.gate_targets)s
-    %(SwMKLClassifier.gate_kernel)s
-    %(gate_columns)s
-    %(SwMKLClassifier.gate_C)s
-    %(SwMKLClassifier.gate_epsilon)s
-    svm : {"libsvm", "mwu"}, default="libsvm"
-        Solver of the classifiers: LibSVM, or multiplicative weights, with the squared hinge loss and from single
-        columns of the kernel. The regressions are LibSVM's in both cases.
-    %(SwMKLClassifier.mwu_epsilon)s
     tol : float, default=1e-4
         Tolerance of LibSVM, the largest violation of its optimality conditions.
-    %(indefinite)s
-    %(kernel_names)s
-    %(SwMKLClassifier.random_state)s
-    %(verbose)s
 
     Attributes
     ----------
@@ -620,37 +577,23 @@ class LDMKLClassifier(BySuccess):
     True [[...
     """
 
-    kernels: KernelBank | str | None = None
-    _: KW_ONLY
-    C: float = 1.0
     sv_gate: str = "none"
     bias: str = "refit"
     temperature: float = 0.1
     threshold: float | str = "auto"
     strict: bool = False
-    gate_targets: str = "auto"
-    gate_kernel: Kernel | str = "auto"
-    gate_columns: Sequence[str | int] | np.ndarray | None = None
-    gate_C: float = 1.0
-    gate_epsilon: float = 0.1
-    svm: str = "libsvm"
-    mwu_epsilon: float = 0.05
     tol: float = 1e-4
-    indefinite: str = "raise"
-    kernel_names: Sequence[str] | np.ndarray | None = None
-    random_state: Seed | None = None
-    verbose: int = 1
 
     PER_TASK = ("retrained", "n_selected")
 
     def _threshold(self, named: bool) -> float | str:
         """Return the threshold in use where features of the gates are `named`, or not."""
-        if isinstance(self.threshold, str) and self.threshold in (PAPER, AUTO):
-            return PAPER if self.threshold == PAPER or named else 0.0
+        if isinstance(self.threshold, str) and self.threshold in (by_success.PAPER, by_success.AUTO):
+            return by_success.PAPER if self.threshold == by_success.PAPER or named else 0.0
         threshold = float_of(self.threshold)
         if not 0.0 <= threshold <= 1.0:
             raise ValueError(
-                f'`threshold` must be a number from 0 to 1, as gates are, "{AUTO}", or "{PAPER}", which is '
+                f'`threshold` must be a number from 0 to 1, as gates are, "auto", or "paper", which is '
                 f"1 / n_kernels; got {shown(self.threshold)}. 0 keeps all samples."
             )
         return threshold
@@ -659,10 +602,10 @@ class LDMKLClassifier(BySuccess):
         """Return whether the user said which features the gates of a fitted model depend on."""
         return self.gate_columns is not None or (self._is_precomputed() and self.gate_bank_ is not None)
 
-    def _options(self, named: bool = False) -> LDMKLOptions:
-        return LDMKLOptions(
-            sv_gate=check_choice("sv_gate", self.sv_gate, SV_GATE),
-            bias=check_choice("bias", self.bias, BIAS),
+    def _options(self, named: bool = False) -> by_success.LDMKLOptions:
+        return by_success.LDMKLOptions(
+            sv_gate=check_choice("sv_gate", self.sv_gate, by_success.SV_GATE),
+            bias=check_choice("bias", self.bias, by_success.BIAS),
             temperature=check_scale("temperature", self.temperature),
             threshold=self._threshold(named),
             success=self._success_options(),
@@ -673,13 +616,16 @@ class LDMKLClassifier(BySuccess):
     def _most_steps(self) -> int:
         return 3 * self.n_kernels_in_
 
-    def _learn_task(self, training: Rows, target: np.ndarray, inner: Any, on_step: OnStep) -> LDMKLResult:
-        kernels, offer = self._offer(training, target, inner)
+    def _learn_task(
+        self, training: Rows, target: np.ndarray, inner: Any, on_step: OnStep
+    ) -> by_success.LDMKLResult:
+        success, offer = self._offer(training, target, inner)
+        options = self._options(self._names_features())._replace(success=success)
         offer = offer._replace(n_compared=MOST_COMPARED)
-        return fit_ldmkl(kernels, target, self._options(self._names_features()), offer, on_step=on_step)
+        return by_success.fit_ldmkl(training.kernels, target, options, offer, on_step=on_step)
 
-    def _describe(self, result: LDMKLResult, stopped: bool) -> LocalFit:
-        duals, intercepts = coefficients_of(result.svms, result.gates.shape[1])
+    def _describe(self, result: by_success.LDMKLResult, stopped: bool) -> LocalFit:
+        duals, intercepts = one_kernel.coefficients_of(result.svms, result.gates.shape[1])
         return LocalFit(
             gates=result.gates,
             signed_dual=duals,
@@ -690,13 +636,15 @@ class LDMKLClassifier(BySuccess):
             n_solves=result.n_solves,
         )
 
-    def _components(self, result: LDMKLResult, rows: Rows) -> np.ndarray:
+    def _components(self, result: by_success.LDMKLResult, rows: Rows) -> np.ndarray:
         seen, seen_rows = self._seen(result, rows)
-        return ldmkl_gates(seen, result, seen_rows, self._options().temperature)[None]
+        return by_success.ldmkl_gates(seen, result, seen_rows, self._options().temperature)[None]
 
-    def _scores_at(self, result: LDMKLResult, rows: Rows) -> np.ndarray:
-        return gated_vote(self._voting(), result.svms, rows.kernels, self._components(result, rows)[0])
+    def _scores_at(self, result: by_success.LDMKLResult, rows: Rows) -> np.ndarray:
+        return by_success.gated_vote(
+            self._voting(), result.svms, rows.kernels, self._components(result, rows)[0]
+        )
 
-    def _kernel_at(self, result: LDMKLResult, rows: Rows) -> np.ndarray:
-        gated = GatedKernel(tuple(self._voting()), result.gates[None])
+    def _kernel_at(self, result: by_success.LDMKLResult, rows: Rows) -> np.ndarray:
+        gated = one_kernel.GatedKernel(tuple(self._voting()), result.gates[None])
         return gated.block(rows.kernels, self._components(result, rows))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,14 @@ def check_above_rounding(name: str, value: float, stack: KernelColumns) -> None:
         )
 
 
+def check_below_one(name: str, value: Any, what: str, usual: float) -> float:
+    """Return a positive number below one; `what` says what it is, and `usual` is proposed."""
+    share = check_scale(name, value)
+    if share >= 1.0:
+        raise ValueError(f"`{name}` must be below 1, {what}; got {share:g}. Try {usual:g}.")
+    return share
+
+
 def check_tube(
     C: float | None, epsilon: float | None, weights: np.ndarray | None = None
 ) -> EpsilonInsensitive:
@@ -50,11 +59,19 @@ def check_tube(
     )
 
 
-class KernelMachine(BaseMKL):
+@dataclass(eq=False, repr=False, kw_only=True)
+class KernelParameters(BaseMKL):
+    """The parameters of all discriminative estimators: fields of dataclasses, which those of each method add to."""
+
+    kernels: KernelBank | str | None = field(default=None, kw_only=False)
+    indefinite: str = "raise"
+    kernel_names: Sequence[str] | np.ndarray | None = None
+
+
+class KernelMachine(KernelParameters):
     """Estimators that solve SVMs on kernels, which must be positive semidefinite, and store how they converged."""
 
     PATH_PARAMETER = "C"  # what `path` goes through, and what to change where a fit stalls
-    indefinite: str
     tol: float = 0.0  # of methods without such a parameter
     max_iter: int
     verbose: int = 1
@@ -136,19 +153,15 @@ class KernelMachine(BaseMKL):
 
     def _store_convergence(self, results: Sequence[Any]) -> None:
         """Set how the optimization of each result converged; attributes of several results are arrays or tuples."""
-        each: dict[str, list[Any]] = {
-            "objective_history_": [result.objective_history for result in results],
-            "duality_gap_": [result.duality_gap for result in results],
-            "n_iter_": [max(1, len(result.objective_history)) for result in results],
-            "outcome_": [result.outcome for result in results],
-            "n_solves_": [result.n_solves for result in results],
-        }
-        for name, values in each.items():
-            if len(results) == 1:
-                setattr(self, name, values[0])
-            else:
-                as_tuple = name in ("objective_history_", "outcome_")
-                setattr(self, name, tuple(values) if as_tuple else np.array(values))
+        one = len(results) == 1
+        histories = [result.objective_history for result in results]
+        outcomes, gaps = [r.outcome for r in results], [r.duality_gap for r in results]
+        lengths, n_solves = [max(1, len(each)) for each in histories], [r.n_solves for r in results]
+        self.objective_history_ = histories[0] if one else tuple(histories)
+        self.outcome_ = outcomes[0] if one else tuple(outcomes)
+        self.duality_gap_ = gaps[0] if one else np.array(gaps)
+        self.n_iter_ = lengths[0] if one else np.array(lengths)
+        self.n_solves_ = n_solves[0] if one else np.array(n_solves)
         self.converged_ = all(result.outcome.converged for result in results)
 
     def _warn_unless_converged(self, results: Sequence[Any]) -> None:

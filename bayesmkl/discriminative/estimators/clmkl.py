@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,28 +19,17 @@ from bayesmkl.discriminative.estimators.checked import ACTIVE
 from bayesmkl.discriminative.estimators.localized import LocalFit, LocalizedClassifier, Rows
 from bayesmkl.discriminative.estimators.shared_docs import CLASSIFIER
 from bayesmkl.discriminative.gating import gates_of_components
-from bayesmkl.discriminative.localized.clmkl import (
-    CLMKLOptions,
-    ClusteredStack,
-    ClusterOptions,
-    clmkl_components,
-    clmkl_scores,
-    fit_clmkl,
-    kernel_kmeans,
-    landmark_kmeans,
-    sample_kmeans,
-)
+from bayesmkl.discriminative.localized import clmkl
 from bayesmkl.discriminative.problems import MKLResult, OnStep
-from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.base import Stack
 from bayesmkl.kernels.stacks.dense import DenseStack
 
 EXACT = 2000  # most samples that are clustered without landmarks
 LANDMARKS = 1000  # beyond
-LANDMARK_MEANS = {"span": landmark_kmeans, "sample": sample_kmeans}
+LANDMARK_MEANS = {"span": clmkl.landmark_kmeans, "sample": clmkl.sample_kmeans}
 
 
-@dataclass(repr=False, eq=False)
+@dataclass(eq=False, repr=False, kw_only=True)
 @fill_docs(CLASSIFIER)
 class CLMKLClassifier(LocalizedClassifier):
     r"""C-LMKL: kernel weights of their own for every cluster of samples, found by a convex problem.
@@ -56,7 +45,12 @@ class CLMKLClassifier(LocalizedClassifier):
     Parameters
     ----------
     %(kernels)s
+    %(indefinite)s
+    %(kernel_names)s
     %(C)s
+    random_state : int, default=None
+        Seed of landmarks and first means. None is a fixed seed.
+    %(verbose)s
     n_clusters : int, default=3
         Number of clusters; with 1 this is `LpMKLClassifier`.
     p_norm : float, default=4/3
@@ -86,11 +80,6 @@ class CLMKLClassifier(LocalizedClassifier):
         With ``svm="mwu"`` the search also ends where a step no longer lowers the objective; the gap is then that of
         the SVMs.
     %(max_iter)s, default=500
-    %(indefinite)s
-    %(kernel_names)s
-    random_state : int, default=None
-        Seed of landmarks and first means. None is a fixed seed.
-    %(verbose)s
 
     Attributes
     ----------
@@ -172,9 +161,6 @@ class CLMKLClassifier(LocalizedClassifier):
            [0., 1.]]))
     """
 
-    kernels: KernelBank | str | None = None
-    _: KW_ONLY
-    C: float = 1.0
     n_clusters: int = 3
     p_norm: float = 4.0 / 3.0
     tau: float | None = None
@@ -187,23 +173,19 @@ class CLMKLClassifier(LocalizedClassifier):
     mwu_epsilon: float = 0.05
     tol: float = 1e-3
     max_iter: int = 500
-    indefinite: str = "raise"
-    kernel_names: Sequence[str] | np.ndarray | None = None
-    random_state: int | None = None
-    verbose: int = 1
 
     PER_TASK = ("kernel_weights",)
 
     # ------------------------------------------------------------------------------------------- parameters
 
-    def _options(self) -> CLMKLOptions:
-        return CLMKLOptions(
+    def _options(self) -> clmkl.CLMKLOptions:
+        return clmkl.CLMKLOptions(
             p_norm=check_number("p_norm", self.p_norm, low=1.0, inclusive=True),
             tol=check_number("tol", self.tol, low=0.0),
             max_iter=check_integer("max_iter", self.max_iter, low=1),
         )
 
-    def _cluster_options(self) -> ClusterOptions:
+    def _cluster_options(self) -> clmkl.ClusterOptions:
         evenness = check_number("evenness", self.evenness)
         if not 0.0 < evenness < 1.0:
             raise ValueError(
@@ -212,7 +194,7 @@ class CLMKLClassifier(LocalizedClassifier):
             )
         if self.tau is not None and not (np.isscalar(self.tau) and self.tau == np.inf):
             check_number("tau", self.tau, low=0.0, inclusive=True)
-        return ClusterOptions(
+        return clmkl.ClusterOptions(
             n_clusters=check_integer("n_clusters", self.n_clusters, low=1),
             tau=None if self.tau is None else float(self.tau),
             evenness=evenness,
@@ -247,7 +229,7 @@ class CLMKLClassifier(LocalizedClassifier):
             n_landmarks = n_samples if n_samples <= EXACT else max(LANDMARKS, options.n_clusters)
         if n_landmarks >= n_samples:
             rows = _mean_columns(kernels, np.arange(n_samples))
-            self.clusters_ = kernel_kmeans(rows, options, rng)
+            self.clusters_ = clmkl.kernel_kmeans(rows, options, rng)
         else:
             landmarks = np.sort(rng.choice(n_samples, n_landmarks, replace=False))
             rows = _mean_columns(kernels, landmarks)
@@ -261,8 +243,8 @@ class CLMKLClassifier(LocalizedClassifier):
     def _learn_task(self, training: Rows, target: np.ndarray, inner: Any, on_step: OnStep) -> MKLResult:
         """Learn weights for targets of shape (n_tasks, n_train)."""
         memberships = np.ascontiguousarray(self.memberships_.T)
-        clustered = ClusteredStack(training.kernels, memberships, memberships)
-        return fit_clmkl(clustered, target, inner, self._options(), on_step=on_step)
+        clustered = clmkl.ClusteredStack(training.kernels, memberships, memberships)
+        return clmkl.fit_clmkl(clustered, target, inner, self._options(), on_step=on_step)
 
     def _describe(self, result: MKLResult, stopped: bool) -> LocalFit:
         one = len(result.signed_dual) == 1
@@ -284,16 +266,16 @@ class CLMKLClassifier(LocalizedClassifier):
             yield rows._replace(features=self.clusters_.memberships(mean[:, self.clusters_.basis]).T)
 
     def _train_components(self, result: MKLResult) -> np.ndarray:
-        return clmkl_components(result.kernel_weights, self.memberships_.T)
+        return clmkl.clmkl_components(result.kernel_weights, self.memberships_.T)
 
     def _components(self, result: MKLResult, rows: Rows) -> np.ndarray:
-        return clmkl_components(result.kernel_weights, self._of(rows).row_memberships)
+        return clmkl.clmkl_components(result.kernel_weights, self._of(rows).row_memberships)
 
     def _scores_at(self, result: MKLResult, rows: Rows) -> np.ndarray:
-        return clmkl_scores(self._of(rows), result)
+        return clmkl.clmkl_scores(self._of(rows), result)
 
-    def _of(self, rows: Rows) -> ClusteredStack:
-        return ClusteredStack(rows.kernels, np.asarray(rows.features).T, self.memberships_.T)
+    def _of(self, rows: Rows) -> clmkl.ClusteredStack:
+        return clmkl.ClusteredStack(rows.kernels, np.asarray(rows.features).T, self.memberships_.T)
 
     def memberships(self, X: Samples | None = None) -> np.ndarray:
         """Return the cluster memberships of each row.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_choice, check_integer, check_scale
 from bayesmkl._utils.warnings import warn_user
 from bayesmkl.discriminative.estimators.base import DiscriminativeClassifier
+from bayesmkl.discriminative.estimators.checked import check_below_one
 from bayesmkl.discriminative.estimators.mkl import ClassifierParameters, RegressorParameters
 from bayesmkl.discriminative.estimators.shared_docs import CLASSIFIER, REGRESSOR
 from bayesmkl.discriminative.global_weights.gmkl import GMKL
@@ -22,7 +23,6 @@ from bayesmkl.discriminative.global_weights.joint import SILP, SMO, Lp, Simple
 from bayesmkl.discriminative.global_weights.mwumkl import MWUOptions, fit_mwumkl
 from bayesmkl.discriminative.problems import MKLResult, OnStep
 from bayesmkl.discriminative.weights import Training
-from bayesmkl.kernels.bank import KernelBank
 
 
 @fill_docs(CLASSIFIER, Simple)
@@ -38,11 +38,11 @@ class SimpleMKLClassifier(ClassifierParameters):
     Parameters
     ----------
     %(kernels)s
+    %(indefinite)s
+    %(kernel_names)s
     %(C)s
     %(multiclass)s
     %(class_weight)s
-    %(indefinite)s
-    %(kernel_names)s
     %(verbose)s
     %(Simple.solver)s
     %(Simple.tol)s
@@ -126,10 +126,10 @@ class SimpleMKLRegressor(RegressorParameters):
     Parameters
     ----------
     %(kernels)s
-    %(C)s
-    %(epsilon)s
     %(indefinite)s
     %(kernel_names)s
+    %(C)s
+    %(epsilon)s
     %(verbose)s
     %(Simple.solver)s
     %(Simple.tol)s
@@ -198,11 +198,11 @@ class SILPMKLClassifier(ClassifierParameters):
     Parameters
     ----------
     %(kernels)s
+    %(indefinite)s
+    %(kernel_names)s
     %(C)s
     %(multiclass)s
     %(class_weight)s
-    %(indefinite)s
-    %(kernel_names)s
     %(verbose)s
     %(SILP.tol)s
     %(SILP.max_iter)s
@@ -282,11 +282,11 @@ class LpMKLClassifier(ClassifierParameters):
     Parameters
     ----------
     %(kernels)s
+    %(indefinite)s
+    %(kernel_names)s
     %(C)s
     %(multiclass)s
     %(class_weight)s
-    %(indefinite)s
-    %(kernel_names)s
     %(verbose)s
     %(Lp.p_norm)s
     %(Lp.tol)s
@@ -367,10 +367,10 @@ class LpMKLRegressor(RegressorParameters):
     Parameters
     ----------
     %(kernels)s
-    %(C)s
-    %(epsilon)s
     %(indefinite)s
     %(kernel_names)s
+    %(C)s
+    %(epsilon)s
     %(verbose)s
     %(Lp.p_norm)s
     %(Lp.tol)s
@@ -440,11 +440,11 @@ class GMKLClassifier(ClassifierParameters):
     Parameters
     ----------
     %(kernels)s
+    %(indefinite)s
+    %(kernel_names)s
     %(C)s
     %(multiclass)s
     %(class_weight)s
-    %(indefinite)s
-    %(kernel_names)s
     %(verbose)s
     %(GMKL.regularizer)s
     %(GMKL.combination)s
@@ -536,11 +536,11 @@ class SMOMKLClassifier(ClassifierParameters):
     Parameters
     ----------
     %(kernels)s
+    %(indefinite)s
+    %(kernel_names)s
     %(C)s
     %(multiclass)s
     %(class_weight)s
-    %(indefinite)s
-    %(kernel_names)s
     %(verbose)s
     %(SMO.reg_weights)s
     %(SMO.p_norm)s
@@ -623,6 +623,9 @@ class MWUMKLClassifier(DiscriminativeClassifier):
     Parameters
     ----------
     %(kernels)s
+    %(indefinite)s
+        "clip" evaluates all kernels in full.
+    %(kernel_names)s
     C : float, default=1.0
         Factor of the squared hinge loss.
     epsilon : float, default=0.05
@@ -634,9 +637,6 @@ class MWUMKLClassifier(DiscriminativeClassifier):
     max_iter : int, default=50000
         Maximum number of iterations. One takes two columns of every kernel.
     %(multiclass)s
-    %(indefinite)s
-        "clip" evaluates all kernels in full.
-    %(kernel_names)s
     %(verbose)s
 
     Attributes
@@ -700,25 +700,17 @@ class MWUMKLClassifier(DiscriminativeClassifier):
     [...] True True
     """
 
-    kernels: KernelBank | str | None = field(default=None, kw_only=False)
     C: float = 1.0
     epsilon: float = 0.05
     stopping: str = "gap"
     max_iter: int = 50_000
     multiclass: str = "one-versus-rest"
-    indefinite: str = "raise"
-    kernel_names: Sequence[str] | np.ndarray | None = None
     verbose: int = 1
 
     def _options(self) -> MWUOptions:
-        epsilon = check_scale("epsilon", self.epsilon)
-        if epsilon >= 1.0:
-            raise ValueError(
-                f"`epsilon` must be below 1, a share of the objective; got {epsilon:g}. Try 0.05."
-            )
         return MWUOptions(
             C=check_scale("C", self.C),
-            epsilon=epsilon,
+            epsilon=check_below_one("epsilon", self.epsilon, "a share of the objective", 0.05),
             stopping=check_choice("stopping", self.stopping, ("gap", "paper")),
             max_iter=check_integer("max_iter", self.max_iter, low=1),
         )

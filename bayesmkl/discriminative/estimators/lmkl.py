@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,14 +16,13 @@ from bayesmkl._estimator import BaseMKL
 from bayesmkl._estimator.gate_features import features_of
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._utils.docstrings import fill_docs
-from bayesmkl._utils.typing import Seed
 from bayesmkl._utils.validation import check_choice, check_flag, check_integer, check_number, shown
 from bayesmkl._utils.warnings import warn_user
 from bayesmkl.discriminative.estimators.checked import check_tube
 from bayesmkl.discriminative.estimators.localized import (
-    BaseLocalized,
     FeatureGatedClassifier,
     FeatureGatedRegressor,
+    LocalizedParameters,
     Rows,
     are_wrong,
 )
@@ -38,18 +37,9 @@ from bayesmkl.discriminative.gating import (
     check_gating,
     check_gating_parameters,
 )
-from bayesmkl.discriminative.localized.lmkl import (
-    SOLVERS,
-    LMKLOptions,
-    LMKLResult,
-    add_voters,
-    fit_at_gates,
-    fit_lmkl,
-    predict_lmkl,
-)
+from bayesmkl.discriminative.localized import lmkl
 from bayesmkl.discriminative.problems import OnStep
 from bayesmkl.discriminative.svm.one_kernel import precomputed_kernels, takes_columns
-from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.geometry import mean_row
 from bayesmkl.kernels.stacks.base import Stack
 
@@ -99,14 +89,18 @@ def _named(features: np.ndarray | None) -> dict[str, np.ndarray]:
     return {} if features is None else {"gate_features": features}
 
 
-class LearnedGates(BaseLocalized):
+@dataclass(eq=False, repr=False, kw_only=True)
+class LearnedGates(LocalizedParameters):
     """What classifier and regressor have in common: parameters, features of gates, starts, comparison, warnings."""
 
-    gating: Any
-    solver: str
-    n_init: int
-    fallback: bool | str
-    standardize: bool
+    gating: Gating | BaseMKL | str = "softmax"
+    gate_columns: Sequence[str | int] | np.ndarray | None = None
+    solver: str = "lbfgs"
+    n_init: int = 1
+    fallback: bool | str = "auto"
+    standardize: bool = True
+    tol: float = 1e-3
+    max_iter: int = 100
 
     PER_TASK = ("gating_parameters", "is_local")
 
@@ -116,10 +110,10 @@ class LearnedGates(BaseLocalized):
         super()._check_parameters()
         self._options(), self._standardizes(), self._starts(), self._falls_back(named=True)
 
-    def _options(self) -> LMKLOptions:
+    def _options(self) -> lmkl.LMKLOptions:
         tol = check_number("tol", self.tol, low=0.0)
-        return LMKLOptions(
-            solver=check_choice("solver", self.solver, SOLVERS),
+        return lmkl.LMKLOptions(
+            solver=check_choice("solver", self.solver, lmkl.SOLVERS),
             tol=tol,
             max_iter=check_integer("max_iter", self.max_iter, low=1),
             n_init=check_integer("n_init", self.n_init, low=1),
@@ -228,29 +222,29 @@ class LearnedGates(BaseLocalized):
         errors: Callable[[np.ndarray, np.ndarray], np.ndarray],
         labels: np.ndarray,
         on_step: OnStep,
-    ) -> LMKLResult:
+    ) -> lmkl.LMKLResult:
         """Learn gates, compared with equal ones by `errors` in folds that are stratified by `labels`."""
         kernels, features, options = training.kernels, training.features, self._options()
         gating, *others = self._starts()
         if isinstance(gating, ModelGates):
             found = gating.fit(training, target)
-            return fit_at_gates(kernels, target, inner, found, found.at(training), options)
+            return lmkl.fit_at_gates(kernels, target, inner, found, found.at(training), options)
         named = self.gate_columns is not None or self.kernel_bank_ is None
         compares = (
             not takes_columns(inner) and not isinstance(gating, FixedGating) and self._falls_back(named)
         )
         comparison = self._held_out(labels, errors) if compares else None
         problem = kernels, target, features, inner, gating, options
-        return fit_lmkl(*problem, rng=self._rng(), others=others, comparison=comparison, on_step=on_step)
+        return lmkl.fit_lmkl(*problem, rng=self._rng(), others=others, comparison=comparison, on_step=on_step)
 
-    def _components(self, result: LMKLResult, rows: Rows) -> np.ndarray:
+    def _components(self, result: lmkl.LMKLResult, rows: Rows) -> np.ndarray:
         found_before = isinstance(result.gating, ModelGates)
         return (result.gating.at(rows) if found_before else result.gates_at(rows.features))[None]
 
-    def _scores_at(self, result: LMKLResult, rows: Rows) -> np.ndarray:
-        return predict_lmkl(result, rows.kernels, self._components(result, rows)[0])
+    def _scores_at(self, result: lmkl.LMKLResult, rows: Rows) -> np.ndarray:
+        return lmkl.predict_lmkl(result, rows.kernels, self._components(result, rows)[0])
 
-    def _warn_unless_converged(self, results: Sequence[LMKLResult]) -> None:
+    def _warn_unless_converged(self, results: Sequence[lmkl.LMKLResult]) -> None:
         """Warn once of descents that did not converge."""
         unfinished = [result for result in results if not result.outcome.converged]
         if not unfinished:
@@ -271,7 +265,7 @@ def _last_gain(history: np.ndarray) -> float:
     return float((history[-2] - history[-1]) / max(abs(history[-1]), 1e-300)) if len(history) > 1 else np.inf
 
 
-@dataclass(repr=False, eq=False)
+@dataclass(eq=False, repr=False, kw_only=True)
 @fill_docs(GATED)
 class LMKLClassifier(LearnedGates, FeatureGatedClassifier):
     r"""Localized multiple kernel learning: how strongly each kernel acts depends on the sample.
@@ -289,7 +283,12 @@ class LMKLClassifier(LearnedGates, FeatureGatedClassifier):
         A bank is cloned and fitted on `X`. With "precomputed", `X` is a stack of kernels of shape
         (n_samples, n_train, n_kernels), or (n_samples, n_train) for one kernel, and the features of the gates are
         passed as `gate_features`. None is ``KernelBank()``.
+    %(indefinite)s
+    %(kernel_names)s
     %(C)s
+    random_state : int or Generator, default=None
+        Seed of the random starts, the same for every class. None is a fixed seed.
+    %(verbose)s
     gating : {"softmax", "sigmoid", "gaussian"} or Gating, default="softmax"
         "softmax": kernels compete, gates sum to one at every sample. "sigmoid": each gate for itself. "gaussian":
         each kernel has a center and a width, gates sum to one; starts are of two kinds, `spread` 0.1 and 1 of
@@ -298,10 +297,6 @@ class LMKLClassifier(LearnedGates, FeatureGatedClassifier):
         are known, or one of your own with the methods `init`, `gates` and `pullback`. Or gates that are found before
         the SVM: those of another classifier, ``SwMKLClassifier()``, which is fitted on the same kernels and, where
         they are named, features of the gates.
-    readout : {"svm", "vote"}, default="svm"
-        What reads the gates: one SVM on the gated kernel; or an SVM per kernel, on the samples where its share of the
-        gates is at least 1 / n_kernels, and their vote, weighted by shares, as in
-        :class:`~bayesmkl.discriminative.LDMKLClassifier`.
     %(gate_columns)s
     solver : {"lbfgs", "paper"}, default="lbfgs"
         Quasi-Newton steps, or the line search of the original along the gradient, which doubles and halves.
@@ -314,21 +309,20 @@ class LMKLClassifier(LearnedGates, FeatureGatedClassifier):
     standardize : bool, default=True
         Scale the features of the gates to mean 0 and standard deviation 1 over the training samples; constant ones
         become 0. Kernels do not see this.
+    tol : float, default=1e-3
+        Stop when a step lowers the objective by no more than this fraction of it.
+    max_iter : int, default=100
+        Maximum number of iterations from one start.
+    readout : {"svm", "vote"}, default="svm"
+        What reads the gates: one SVM on the gated kernel; or an SVM per kernel, on the samples where its share of the
+        gates is at least 1 / n_kernels, and their vote, weighted by shares, as in
+        :class:`~bayesmkl.discriminative.LDMKLClassifier`.
     svm : {"libsvm", "mwu"}, default="libsvm"
         Solver of the SVM on the gated kernel. "mwu" trains by multiplicative weights from single columns, so that
         with a bank no training kernel is ever formed; its loss is the squared hinge,
         :math:`\tfrac C2 \sum_i \max(0, 1 - y_i f(x_i))^2`.
     mwu_epsilon : float, default=0.05
         Accuracy of "mwu", between 0 and 1.
-    tol : float, default=1e-3
-        Stop when a step lowers the objective by no more than this fraction of it.
-    max_iter : int, default=100
-        Maximum number of iterations from one start.
-    %(indefinite)s
-    %(kernel_names)s
-    random_state : int or Generator, default=None
-        Seed of the random starts, the same for every class. None is a fixed seed.
-    %(verbose)s
 
     Attributes
     ----------
@@ -409,24 +403,9 @@ class LMKLClassifier(LearnedGates, FeatureGatedClassifier):
      [0. 1.]] True
     """
 
-    kernels: KernelBank | str | None = None
-    _: KW_ONLY
-    C: float = 1.0
-    gating: Gating | BaseMKL | str = "softmax"
     readout: str = "svm"
-    gate_columns: Sequence[str | int] | np.ndarray | None = None
-    solver: str = "lbfgs"
-    n_init: int = 1
-    fallback: bool | str = "auto"
-    standardize: bool = True
     svm: str = "libsvm"
     mwu_epsilon: float = 0.05
-    tol: float = 1e-3
-    max_iter: int = 100
-    indefinite: str = "raise"
-    kernel_names: Sequence[str] | np.ndarray | None = None
-    random_state: Seed | None = None
-    verbose: int = 1
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -435,15 +414,15 @@ class LMKLClassifier(LearnedGates, FeatureGatedClassifier):
                 f'`svm` must be "libsvm" for a vote, which needs whole kernels; got {self.svm!r}.'
             )
 
-    def _learn_task(self, training: Rows, target: np.ndarray, inner: Any, on_step: OnStep) -> LMKLResult:
+    def _learn_task(self, training: Rows, target: np.ndarray, inner: Any, on_step: OnStep) -> lmkl.LMKLResult:
         result = self._learn_gates(training, target, inner, are_wrong, target, on_step)
         if self.readout == "svm":
             return result
         tol = min(INNER_TOL, 0.1 * self.tol)
-        return add_voters(result, precomputed_kernels(training.kernels), target, self.C, tol)
+        return lmkl.add_voters(result, precomputed_kernels(training.kernels), target, self.C, tol)
 
 
-@dataclass(repr=False, eq=False)
+@dataclass(eq=False, repr=False, kw_only=True)
 @fill_docs(REGRESSOR, GATED, LMKLClassifier)
 class LMKLRegressor(LearnedGates, FeatureGatedRegressor):
     r"""Localized multiple kernel learning for a real-valued target.
@@ -458,8 +437,12 @@ class LMKLRegressor(LearnedGates, FeatureGatedRegressor):
     Parameters
     ----------
     %(LMKLClassifier.kernels)s
+    %(indefinite)s
+    %(kernel_names)s
     %(C)s
-    %(epsilon)s
+    random_state : int or Generator, default=None
+        Seed of the random starts. None is a fixed seed.
+    %(verbose)s
     %(LMKLClassifier.gating)s
     %(gate_columns)s
     %(LMKLClassifier.solver)s
@@ -471,11 +454,7 @@ class LMKLRegressor(LearnedGates, FeatureGatedRegressor):
     %(LMKLClassifier.standardize)s
     %(LMKLClassifier.tol)s
     %(LMKLClassifier.max_iter)s
-    %(indefinite)s
-    %(kernel_names)s
-    random_state : int or Generator, default=None
-        Seed of the random starts. None is a fixed seed.
-    %(verbose)s
+    %(epsilon)s
 
     Attributes
     ----------
@@ -532,27 +511,13 @@ class LMKLRegressor(LearnedGates, FeatureGatedRegressor):
     True [[1. 0.]]
     """
 
-    kernels: KernelBank | str | None = None
-    _: KW_ONLY
     C: float | None = None
     epsilon: float | None = None
-    gating: Gating | str = "softmax"
-    gate_columns: Sequence[str | int] | np.ndarray | None = None
-    solver: str = "lbfgs"
-    n_init: int = 1
-    fallback: bool | str = "auto"
-    standardize: bool = True
-    tol: float = 1e-3
-    max_iter: int = 100
-    indefinite: str = "raise"
-    kernel_names: Sequence[str] | np.ndarray | None = None
-    random_state: Seed | None = None
-    verbose: int = 1
 
     def _inner(self, report: Callable[[float], None] | None = None) -> Any:
         return check_tube(self.C, self.epsilon)
 
-    def _learn_task(self, training: Rows, target: np.ndarray, inner: Any, on_step: OnStep) -> LMKLResult:
+    def _learn_task(self, training: Rows, target: np.ndarray, inner: Any, on_step: OnStep) -> lmkl.LMKLResult:
         """Learn deviations from the mean, which the intercept takes: a large one would cost their digits."""
         mean, alike = float(mean_row(target)), np.zeros_like(target)
         errors = lambda target, predicted: np.abs(target - predicted)

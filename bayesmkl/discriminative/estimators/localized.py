@@ -7,6 +7,7 @@ what users see. Features that gates depend on are columns of `X` with a bank, or
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,7 +22,7 @@ from bayesmkl._estimator.gate_features import bank_apart, check_gate_columns, re
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.threads import blas_threads_for
-from bayesmkl._utils.typing import Samples, Targets
+from bayesmkl._utils.typing import Samples, Seed, Targets
 from bayesmkl._utils.validation import check_choice, check_scale
 from bayesmkl._utils.warnings import warn_user
 from bayesmkl.discriminative.estimators.base import ALL_LABELED, refuse_missing_labels
@@ -29,13 +30,14 @@ from bayesmkl.discriminative.estimators.checked import (
     ACTIVE,
     SUPPORT,
     KernelMachine,
+    check_below_one,
 )
 from bayesmkl.discriminative.estimators.shared_docs import DISCRIMINATIVE, GATED
 from bayesmkl.discriminative.folds import evenly_dealt
 from bayesmkl.discriminative.gating import combine_components, gates_of_components, gating_matrix
 from bayesmkl.discriminative.global_weights.mwumkl import MOST_STEPS, MultiplicativeWeights
 from bayesmkl.discriminative.localized.lmkl import Comparison
-from bayesmkl.discriminative.problems import OnStep
+from bayesmkl.discriminative.problems import OnStep, silent
 from bayesmkl.discriminative.svm.libsvm import Hinge
 from bayesmkl.discriminative.svm.one_kernel import takes_columns
 from bayesmkl.kernels.bank import KernelBank
@@ -110,11 +112,7 @@ class BaseLocalized(KernelMachine):
         """
         C = check_scale("C", self.C)
         svm = check_choice("svm", self.svm, SVMS)
-        epsilon = check_scale("mwu_epsilon", self.mwu_epsilon)
-        if epsilon >= 1.0:
-            raise ValueError(
-                f"`mwu_epsilon` must be below 1, a share of the objective; got {epsilon:g}. Try 0.05."
-            )
+        epsilon = check_below_one("mwu_epsilon", self.mwu_epsilon, "a share of the objective", 0.05)
         return Hinge(C) if svm == "libsvm" else MultiplicativeWeights(C, epsilon, report=report)
 
     def _learn_task(self, training: Rows, target: np.ndarray, inner: Any, on_step: OnStep) -> Any:
@@ -211,7 +209,7 @@ class BaseLocalized(KernelMachine):
                 step_progress(self.verbose > 0, type(self).__name__, total, "step") as on_step,
                 blas_threads_for(targets.shape[1]),
             ):
-                results.append(self._learn_task(training, target, inner, on_step))
+                results.append(self._learn_task(training, target, inner, on_step or silent))
         self._store_local(results, bool(stopped))
         if stopped:
             warn_user(
@@ -301,12 +299,18 @@ class BaseLocalized(KernelMachine):
         scores = self._scores_local(X, gate_features)
         return scores[0] if len(scores) == 1 else scores.T
 
-    def _choose(self, scores: np.ndarray) -> np.ndarray:
-        return self.classes_[most_probable(scores)]
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class LocalizedParameters(BaseLocalized):
+    """The parameters of all localized methods: fields of dataclasses, which those of each method add to."""
+
+    C: Any = 1.0
+    random_state: Seed | None = None
+    verbose: int = 1
 
 
 @fill_docs(DISCRIMINATIVE)
-class LocalizedClassifier(ClassifierMixin, BaseLocalized):
+class LocalizedClassifier(ClassifierMixin, LocalizedParameters):
     """Classifiers whose gates need nothing but the kernels."""
 
     def fit(self, X: Samples, y: Targets) -> Any:
@@ -376,7 +380,7 @@ class LocalizedClassifier(ClassifierMixin, BaseLocalized):
         %(ValueError:X)s
         %(TypeError:X)s
         """
-        return self._choose(self._decide(X))
+        return self.classes_[most_probable(self._decide(X))]
 
     def gates(self, X: Samples | None = None) -> np.ndarray:
         r"""Return the gates of each kernel at each sample.
@@ -447,7 +451,7 @@ class LocalizedClassifier(ClassifierMixin, BaseLocalized):
 
 
 @fill_docs(GATED)
-class FeatureGatedClassifier(ClassifierMixin, BaseLocalized):
+class FeatureGatedClassifier(ClassifierMixin, LocalizedParameters):
     """Classifiers whose gates are functions of features."""
 
     n_gate_features_: int
@@ -522,7 +526,7 @@ class FeatureGatedClassifier(ClassifierMixin, BaseLocalized):
         %(ValueError:gates)s
         %(TypeError:X)s
         """
-        return self._choose(self._decide(X, gate_features))
+        return self.classes_[most_probable(self._decide(X, gate_features))]
 
     def score(
         self,
@@ -639,7 +643,7 @@ class FeatureGatedClassifier(ClassifierMixin, BaseLocalized):
 
 
 @fill_docs(GATED)
-class FeatureGatedRegressor(RegressorMixin, BaseLocalized):
+class FeatureGatedRegressor(RegressorMixin, LocalizedParameters):
     """Regressors whose gates are functions of features."""
 
     n_gate_features_: int

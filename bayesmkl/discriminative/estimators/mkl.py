@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -28,9 +28,8 @@ from bayesmkl.discriminative.global_weights.two_stage import InUnitVariance
 from bayesmkl.discriminative.primal.solve import OneClass
 from bayesmkl.discriminative.problems import InnerProblem, OnStep
 from bayesmkl.discriminative.svm.libsvm import Hinge, spread_of
-from bayesmkl.discriminative.weights import Learned, Training, WeightRule
+from bayesmkl.discriminative.weights import Training, WeightRule
 from bayesmkl.kernels.alignment import centering_errors
-from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.base import Stack
 
 RULES: tuple[type[WeightRule], ...] = tuple(
@@ -114,13 +113,6 @@ class ByRule(BaseDiscriminative):
             svm = InUnitVariance(svm, counts)
         training = training._replace(unit=self._unit(targets[0], counts))
         return self._rule.checked().learn(training, targets, svm, start, on_step)
-
-    def _store(self, found: Sequence[Any], n_tasks: int) -> None:
-        super()._store(found, n_tasks)
-        if isinstance(found[0], Learned):
-            for name in found[0].more:
-                values = [each.more[name] for each in found]
-                setattr(self, f"{name}_", np.stack(values) if len(values) > 1 else values[0])
 
     def gates(self, X: Samples | None = None) -> np.ndarray:
         r"""Return the same gates for every row, :math:`\sqrt{d_m}`; a product of kernels has none, and is refused."""
@@ -231,12 +223,9 @@ class RegressorByRule(ByRule, DiscriminativeRegressor):
 class ClassifierParameters(ClassifierByRule):
     """Those of classifiers."""
 
-    kernels: KernelBank | str | None = field(default=None, kw_only=False)
     C: float | None = 1.0
     multiclass: str = "one-versus-rest"
     class_weight: Mapping[Any, float] | str | None = None
-    indefinite: str = "raise"
-    kernel_names: Sequence[str] | np.ndarray | None = None
     verbose: int = 1
 
 
@@ -244,11 +233,8 @@ class ClassifierParameters(ClassifierByRule):
 class RegressorParameters(RegressorByRule):
     """Those of regressors."""
 
-    kernels: KernelBank | str | None = field(default=None, kw_only=False)
     C: float | None = None
     epsilon: float | None = None
-    indefinite: str = "raise"
-    kernel_names: Sequence[str] | np.ndarray | None = None
     verbose: int = 1
 
 
@@ -262,13 +248,13 @@ class MKLClassifier(ClassifierParameters):
     Parameters
     ----------
     %(kernels)s
+    %(indefinite)s
+    %(kernel_names)s
     C : float or None, default=1.0
         Regularization parameter, :math:`C > 0`: penalty of margin violations. None, with `Alignment` alone: one over
         the variance of the samples in the feature space of the combined kernel.
     %(multiclass)s
     %(class_weight)s
-    %(indefinite)s
-    %(kernel_names)s
     %(verbose)s
     weights : WeightRule, default=None
         How kernel weights are found: `Uniform`, `BestKernel`, `Alignment`, `OptimalKernel`, `Easy`, `Simple`, `SILP`,
@@ -339,13 +325,13 @@ class MKLRegressor(RegressorParameters):
     Parameters
     ----------
     %(kernels)s
+    %(indefinite)s
+    %(kernel_names)s
     C : float, default=None
         Penalty of deviations beyond `epsilon`, :math:`C > 0`, in units of the target for kernels of about unit
         self-similarity. None: its standard deviation, so that its unit and origin do not matter; with `Alignment`
         divided by the variance of the samples in the feature space of the combined kernel.
     %(epsilon)s
-    %(indefinite)s
-    %(kernel_names)s
     %(verbose)s
     weights : WeightRule, default=None
         How kernel weights are found: `Uniform`, `Alignment`, `Simple`, `SILP`, `Lp`, `GMKL` or `SMO`. None is
@@ -405,6 +391,8 @@ class MKLOneClass(ByRule, NoveltyDetector):
     Parameters
     ----------
     %(kernels)s
+    %(indefinite)s
+    %(kernel_names)s
     reg : float, default=1.0
         :math:`\lambda > 0`; large values make the score a kernel density estimate, small ones leave few samples
         below the threshold.
@@ -413,8 +401,6 @@ class MKLOneClass(ByRule, NoveltyDetector):
         :math:`\rho`, below which lie exactly the samples with a coefficient.
     weights : WeightRule, default=None
         How kernel weights are found: `Uniform`, `Simple`, `SILP`, `Lp`, `GMKL` or `SMO`. None is ``Lp(2)``.
-    %(indefinite)s
-    %(kernel_names)s
     %(verbose)s
 
     Attributes
@@ -464,12 +450,9 @@ class MKLOneClass(ByRule, NoveltyDetector):
 
     PATH_PARAMETER, TARGET = "reg", "nothing but samples"
 
-    kernels: KernelBank | str | None = field(default=None, kw_only=False)
     reg: float = 1.0
     contamination: str | float = "auto"
     weights: WeightRule | None = None
-    indefinite: str = "raise"
-    kernel_names: Sequence[str] | np.ndarray | None = None
     verbose: int = 1
 
     def _default_rule(self) -> WeightRule:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -30,47 +30,33 @@ from bayesmkl.discriminative.graph import (
     knn_laplacian,
     squared_kernel_distances,
 )
-from bayesmkl.discriminative.primal.primalmkl import (
-    WEIGHT_SCHEMES,
-    Graph,
-    LapMKLOptions,
-    PrimalMKLOptions,
-    PrimalMKLResult,
-    deform,
-    fit_lapmkl,
-    fit_primalmkl,
-    share,
-)
-from bayesmkl.discriminative.primal.solve import (
-    HINGE_SOLVERS,
-    SOLVERS,
-    Huber,
-    OneClass,
-    Squared,
-    SquaredHinge,
-)
+from bayesmkl.discriminative.primal import primalmkl, solve
 from bayesmkl.discriminative.problems import MKLResult, OnStep
 from bayesmkl.discriminative.weights import Training
-from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.base import Stack
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class BasePrimalMKL(BaseDiscriminative):
     """A loss of its own, and kernel weights that all tasks of a fit share."""
 
     PATH_PARAMETER = "reg"
-    reg: float
-    p_norm: float
-    weights: str
-    solver: str
+
+    reg: float = 1.0
+    p_norm: float = 1.0
+    weights: str = "spg"
+    solver: str = "newton"
+    tol: float = 1e-3
+    max_iter: int = 500
+    verbose: int = 1
 
     def _inner_loss(self) -> Any:
         raise NotImplementedError
 
-    def _options(self) -> PrimalMKLOptions:
-        return PrimalMKLOptions(
+    def _options(self) -> primalmkl.PrimalMKLOptions:
+        return primalmkl.PrimalMKLOptions(
             p_norm=check_number("p_norm", self.p_norm, low=1.0, inclusive=True),
-            weights=check_choice("weights", self.weights, WEIGHT_SCHEMES),
+            weights=check_choice("weights", self.weights, primalmkl.WEIGHT_SCHEMES),
             tol=check_number("tol", self.tol, low=0.0, inclusive=True),
             max_iter=check_integer("max_iter", self.max_iter, low=1),
         )
@@ -81,15 +67,11 @@ class BasePrimalMKL(BaseDiscriminative):
 
     def _learn(
         self, training: Training, targets: np.ndarray, start: np.ndarray | None, on_step: OnStep
-    ) -> PrimalMKLResult:
+    ) -> MKLResult:
         check_above_rounding("reg", self.reg, training.stack)
-        return fit_primalmkl(training.stack, targets, self._inner_loss(), self._options(), start, on_step)
-
-    def _store(self, found: Sequence[Any], n_tasks: int) -> None:
-        """Set the fitted attributes, the path of the weights among them."""
-        super()._store(found, n_tasks)
-        histories = tuple(each.weights_history for each in found)
-        self.weights_history_ = histories[0] if len(histories) == 1 else histories
+        return primalmkl.fit_primalmkl(
+            training.stack, targets, self._inner_loss(), self._options(), start, on_step
+        )
 
 
 @fill_docs(CLASSIFIER)
@@ -105,6 +87,8 @@ class PrimalMKLClassifier(BasePrimalMKL, DiscriminativeClassifier):
     Parameters
     ----------
     %(kernels)s
+    %(indefinite)s
+    %(kernel_names)s
     reg : float, default=1.0
         :math:`\lambda > 0`; `1 / C` of an SVM with squared slacks.
     p_norm : float, default=1.0
@@ -122,10 +106,8 @@ class PrimalMKLClassifier(BasePrimalMKL, DiscriminativeClassifier):
     tol : float, default=1e-3
         Stop when the duality gap is at most this share of the objective.
     %(max_iter)s, default=500
-    %(multiclass)s
-    %(indefinite)s
-    %(kernel_names)s
     %(verbose)s
+    %(multiclass)s
 
     Attributes
     ----------
@@ -140,8 +122,6 @@ class PrimalMKLClassifier(BasePrimalMKL, DiscriminativeClassifier):
     %(n_active_kernels_)s
     objective_history_ : ndarray of shape (n_iter_,) +
         `F` at the start and after every update; it never rises.
-    weights_history_ : ndarray of shape (n_iter_, n_kernels) +
-        The weights of these updates.
     duality_gap_ : float +
         Of the objective.
     n_iter_, n_solves_ : int +
@@ -191,20 +171,13 @@ class PrimalMKLClassifier(BasePrimalMKL, DiscriminativeClassifier):
 
     path = path_over_reg
 
-    kernels: KernelBank | str | None = field(default=None, kw_only=False)
-    reg: float = 1.0
-    p_norm: float = 1.0
-    weights: str = "spg"
     solver: str = "auto"
-    tol: float = 1e-3
-    max_iter: int = 500
     multiclass: str = "one-versus-rest"
-    indefinite: str = "raise"
-    kernel_names: Sequence[str] | np.ndarray | None = None
-    verbose: int = 1
 
-    def _inner_loss(self) -> SquaredHinge:
-        return SquaredHinge(check_scale("reg", self.reg), check_choice("solver", self.solver, HINGE_SOLVERS))
+    def _inner_loss(self) -> solve.SquaredHinge:
+        return solve.SquaredHinge(
+            check_scale("reg", self.reg), check_choice("solver", self.solver, solve.HINGE_SOLVERS)
+        )
 
 
 @fill_docs(REGRESSOR, PrimalMKLClassifier)
@@ -221,12 +194,10 @@ class PrimalMKLRegressor(BasePrimalMKL, DiscriminativeRegressor):
     Parameters
     ----------
     %(kernels)s
+    %(indefinite)s
+    %(kernel_names)s
     reg : float, default=1.0
         :math:`\lambda > 0`; with one kernel and the squared loss, `alpha` of kernel ridge regression.
-    loss : {"squared", "huber"}, default="squared"
-        Huber's loss bounds the influence of outliers.
-    delta : float, default=1.0
-        :math:`\delta > 0` of Huber's loss, in units of the target.
     p_norm : float, default=1.0
         :math:`p \ge 1`; 1 gives few kernels weight, larger values spread it.
     %(PrimalMKLClassifier.weights)s
@@ -236,9 +207,11 @@ class PrimalMKLRegressor(BasePrimalMKL, DiscriminativeRegressor):
         preconditioned conjugate gradients, what the paper compares itself with.
     %(PrimalMKLClassifier.tol)s
     %(max_iter)s, default=500
-    %(indefinite)s
-    %(kernel_names)s
     %(verbose)s
+    loss : {"squared", "huber"}, default="squared"
+        Huber's loss bounds the influence of outliers.
+    delta : float, default=1.0
+        :math:`\delta > 0` of Huber's loss, in units of the target.
 
     Attributes
     ----------
@@ -251,7 +224,6 @@ class PrimalMKLRegressor(BasePrimalMKL, DiscriminativeRegressor):
     %(support_fraction_)s
     %(n_active_kernels_)s
     %(PrimalMKLClassifier.objective_history_)s
-    %(PrimalMKLClassifier.weights_history_)s
     duality_gap_ : float
         Of the objective.
     %(PrimalMKLClassifier.n_iter_, n_solves_)s
@@ -292,26 +264,16 @@ class PrimalMKLRegressor(BasePrimalMKL, DiscriminativeRegressor):
 
     path = path_over_reg
 
-    kernels: KernelBank | str | None = field(default=None, kw_only=False)
-    reg: float = 1.0
     loss: str = "squared"
     delta: float = 1.0
-    p_norm: float = 1.0
-    weights: str = "spg"
-    solver: str = "newton"
-    tol: float = 1e-3
-    max_iter: int = 500
-    indefinite: str = "raise"
-    kernel_names: Sequence[str] | np.ndarray | None = None
-    verbose: int = 1
 
-    def _inner_loss(self) -> Squared | Huber:
+    def _inner_loss(self) -> solve.Squared | solve.Huber:
         reg = check_scale("reg", self.reg)
-        solver = check_choice("solver", self.solver, SOLVERS)
+        solver = check_choice("solver", self.solver, solve.SOLVERS)
         delta = check_scale("delta", self.delta)
         if check_choice("loss", self.loss, ("squared", "huber")) == "squared":
-            return Squared(reg, solver)
-        return Huber(reg, solver, delta)
+            return solve.Squared(reg, solver)
+        return solve.Huber(reg, solver, delta)
 
 
 @fill_docs(REGRESSOR, PrimalMKLClassifier, PrimalMKLRegressor)
@@ -328,21 +290,21 @@ class PrimalMKLOneClass(BasePrimalMKL, NoveltyDetector):
     Parameters
     ----------
     %(kernels)s
+    %(indefinite)s
+    %(kernel_names)s
     reg : float, default=1.0
         :math:`\lambda > 0`; large values make the score a kernel density estimate, small ones leave few samples
         below the threshold.
-    contamination : "auto" or float, default="auto"
-        Share of the training samples, at most 0.5, that the threshold of `predict` puts outside. "auto" is
-        :math:`\rho`, below which lie exactly the samples with a coefficient.
     p_norm : float, default=2.0
         :math:`p \ge 1`; 1 gives few kernels weight, larger values spread it.
     %(PrimalMKLClassifier.weights)s
     %(PrimalMKLRegressor.solver)s
     %(PrimalMKLClassifier.tol)s
     %(max_iter)s, default=500
-    %(indefinite)s
-    %(kernel_names)s
     %(verbose)s
+    contamination : "auto" or float, default="auto"
+        Share of the training samples, at most 0.5, that the threshold of `predict` puts outside. "auto" is
+        :math:`\rho`, below which lie exactly the samples with a coefficient.
 
     Attributes
     ----------
@@ -355,7 +317,6 @@ class PrimalMKLOneClass(BasePrimalMKL, NoveltyDetector):
     %(support_fraction_)s
     %(n_active_kernels_)s
     %(PrimalMKLClassifier.objective_history_)s
-    %(PrimalMKLClassifier.weights_history_)s
     duality_gap_ : float
         Of the objective.
     %(PrimalMKLClassifier.n_iter_, n_solves_)s
@@ -396,20 +357,13 @@ class PrimalMKLOneClass(BasePrimalMKL, NoveltyDetector):
     (10, [1, -1])
     """
 
-    kernels: KernelBank | str | None = field(default=None, kw_only=False)
-    reg: float = 1.0
     contamination: str | float = "auto"
     p_norm: float = 2.0
-    weights: str = "spg"
-    solver: str = "newton"
-    tol: float = 1e-3
-    max_iter: int = 500
-    indefinite: str = "raise"
-    kernel_names: Sequence[str] | np.ndarray | None = None
-    verbose: int = 1
 
-    def _inner_loss(self) -> OneClass:
-        return OneClass(check_scale("reg", self.reg), check_choice("solver", self.solver, SOLVERS))
+    def _inner_loss(self) -> solve.OneClass:
+        return solve.OneClass(
+            check_scale("reg", self.reg), check_choice("solver", self.solver, solve.SOLVERS)
+        )
 
 
 LAPMKL_SOLVERS = ("deformed", "paper")
@@ -435,6 +389,8 @@ class LapMKLClassifier(DiscriminativeClassifier):
         A bank is cloned and fitted on all rows of `X`, labeled or not. With "precomputed", `X` is a stack of kernels
         of shape (n_samples, n_train, n_kernels), or (n_samples, n_train) for one kernel. None is ``KernelBank()``.
         One kernel makes a Laplacian support vector machine (LapSVM).
+    %(indefinite)s
+    %(kernel_names)s
     gamma_ambient : float, default=0.01
         :math:`\gamma_A > 0`, penalty of the norms; `reg` of PrimalMKL.
     gamma_intrinsic : float, default=0.01
@@ -464,8 +420,6 @@ class LapMKLClassifier(DiscriminativeClassifier):
         that the gradient promises.
     %(max_iter)s, default=200
     %(multiclass)s
-    %(indefinite)s
-    %(kernel_names)s
     %(verbose)s
 
     Attributes
@@ -555,7 +509,6 @@ class LapMKLClassifier(DiscriminativeClassifier):
 
     _takes_sparse = False  # the graph compares samples
 
-    kernels: KernelBank | str | None = field(default=None, kw_only=False)
     gamma_ambient: float = 0.01
     gamma_intrinsic: float = 0.01
     n_neighbors: int = 10
@@ -567,8 +520,6 @@ class LapMKLClassifier(DiscriminativeClassifier):
     tol: float = 1e-3
     max_iter: int = 200
     multiclass: str = "one-versus-rest"
-    indefinite: str = "raise"
-    kernel_names: Sequence[str] | np.ndarray | None = None
     verbose: int = 1
 
     def fit(self, X: Samples, y: Targets) -> LapMKLClassifier:
@@ -607,8 +558,10 @@ class LapMKLClassifier(DiscriminativeClassifier):
         split = split_labels(y, self.unlabeled_label)
         self.classes_ = split.classes
         self.laplacian_ = self._laplacian(stack)
-        graph = Graph(self.laplacian_, split.labeled, *self._gammas())
-        self._fit_tasks((share if self.solver == "paper" else deform)(stack, graph), split.targets)
+        graph = primalmkl.Graph(self.laplacian_, split.labeled, *self._gammas())
+        self._fit_tasks(
+            (primalmkl.share if self.solver == "paper" else primalmkl.deform)(stack, graph), split.targets
+        )
         self._store_training(stack, split)
         return self
 
@@ -626,8 +579,8 @@ class LapMKLClassifier(DiscriminativeClassifier):
             check_scale("gamma_intrinsic", self.gamma_intrinsic, zero=True),
         )
 
-    def _options(self) -> LapMKLOptions:
-        return LapMKLOptions(
+    def _options(self) -> primalmkl.LapMKLOptions:
+        return primalmkl.LapMKLOptions(
             p_norm=check_number("p_norm", self.p_norm, low=1.0, inclusive=True),
             tol=check_number("tol", self.tol, low=0.0, inclusive=True),
             max_iter=check_integer("max_iter", self.max_iter, low=1),
@@ -635,7 +588,7 @@ class LapMKLClassifier(DiscriminativeClassifier):
 
     def _learn(self, stack: Any, targets: np.ndarray, start: np.ndarray | None, on_step: OnStep) -> MKLResult:
         """Learn from kernels with their graph (what `deform` or `share` returned) in place of a plain stack."""
-        return fit_lapmkl(stack, targets, self._options(), start, on_step)
+        return primalmkl.fit_lapmkl(stack, targets, self._options(), start, on_step)
 
     def _laplacian(self, stack: Stack) -> Any:
         """Return the graph: the given one, or nearest neighbors by given distances, features or kernels."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,31 +11,19 @@ from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
 from bayesmkl._utils.docstrings import fill_docs
-from bayesmkl._utils.typing import Samples, Seed, Targets
+from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_choice, check_flag
 from bayesmkl._utils.warnings import warn_user
 from bayesmkl.discriminative.estimators.localized import LocalizedClassifier, Rows, are_wrong
 from bayesmkl.discriminative.estimators.shared_docs import CLASSIFIER
+from bayesmkl.discriminative.localized import samkl
 from bayesmkl.discriminative.localized.lmkl import local_weights_help
-from bayesmkl.discriminative.localized.samkl import (
-    RULES,
-    TIES,
-    Inference,
-    SAMKLOptions,
-    SAMKLResult,
-    check_options,
-    fit_samkl,
-    infer_switches,
-    initial_support,
-    switch_gates,
-)
-from bayesmkl.discriminative.problems import OnStep
-from bayesmkl.kernels.bank import KernelBank
+from bayesmkl.discriminative.problems import OnStep, silent
 from bayesmkl.kernels.stacks.base import Stack
 from bayesmkl.kernels.stacks.dense import DenseStack
 
 
-@dataclass(repr=False, eq=False)
+@dataclass(eq=False, repr=False, kw_only=True)
 @fill_docs(CLASSIFIER)
 class SAMKLClassifier(LocalizedClassifier):
     r"""Multiple kernel learning that switches kernels off for single samples.
@@ -51,7 +39,12 @@ class SAMKLClassifier(LocalizedClassifier):
     Parameters
     ----------
     %(kernels)s
+    %(indefinite)s
+    %(kernel_names)s
     %(C)s
+    random_state : int, Generator or None, default=None
+        Seed of ``ties="random"``; None is a fixed seed.
+    %(verbose)s
     max_switches : int, default=1
         How many switches of a sample may differ from the initial ones, :math:`m_0`. 0 is SimpleMKL.
     initial_switches : {"ones", "support"} or array-like of bool of shape (n_kernels,), default="ones"
@@ -77,11 +70,6 @@ class SAMKLClassifier(LocalizedClassifier):
         Maximum number of alternations.
     gap_tol : float, default=1e-2
         Duality gap, relative to the objective, up to which kernel weights and SVM are found in each of them.
-    %(indefinite)s
-    %(kernel_names)s
-    random_state : int, Generator or None, default=None
-        Seed of ``ties="random"``; None is a fixed seed.
-    %(verbose)s
 
     Attributes
     ----------
@@ -173,9 +161,6 @@ class SAMKLClassifier(LocalizedClassifier):
            [1, 1, 1]])
     """
 
-    kernels: KernelBank | str | None = None
-    _: KW_ONLY
-    C: float = 1.0
     max_switches: int = 1
     initial_switches: Sequence[bool] | np.ndarray | str | None = "ones"
     ties: str = "smallest"
@@ -185,10 +170,6 @@ class SAMKLClassifier(LocalizedClassifier):
     tol: float = 1e-4
     max_iter: int = 20
     gap_tol: float = 1e-2
-    indefinite: str = "raise"
-    kernel_names: Sequence[str] | np.ndarray | None = None
-    random_state: Seed | None = None
-    verbose: int = 1
 
     PER_TASK = ("kernel_weights", "margins")
     _FLAGS = ("normalize", "fallback")
@@ -196,18 +177,20 @@ class SAMKLClassifier(LocalizedClassifier):
     def _inner(self, report: Callable[[float], None] | None = None) -> None:
         """Return nothing: the SVMs have margins of their own."""
 
-    def _options(self, n_kernels: int | None = None) -> SAMKLOptions:
+    def _options(self, n_kernels: int | None = None) -> samkl.SAMKLOptions:
         initial = self.initial_switches
         if isinstance(initial, str):
             check_choice("initial_switches", initial, ("ones", "support"))
             initial = None
-        options = SAMKLOptions(self.C, self.max_switches, initial, self.tol, self.max_iter, self.gap_tol)
-        check_options(options, n_kernels)
-        return options._replace(ties=check_choice("ties", self.ties, TIES))
+        options = samkl.SAMKLOptions(
+            self.C, self.max_switches, initial, self.tol, self.max_iter, self.gap_tol
+        )
+        samkl.check_options(options, n_kernels)
+        return options._replace(ties=check_choice("ties", self.ties, samkl.TIES))
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_choice("rule", self.rule, ("auto", *RULES))
+        check_choice("rule", self.rule, ("auto", *samkl.RULES))
         self._options()
 
     def _fit_stack(self, X: Samples, y: Targets, **check_y: Any) -> tuple[Stack, np.ndarray]:
@@ -220,17 +203,19 @@ class SAMKLClassifier(LocalizedClassifier):
         self.fell_back_ = bool(compared) and not self._switches_help(kernels, targets)
         super()._fit_local(kernels, targets, gate_features)
 
-    def _learn_task(self, training: Rows, target: np.ndarray, inner: Any, on_step: OnStep) -> SAMKLResult:
+    def _learn_task(
+        self, training: Rows, target: np.ndarray, inner: Any, on_step: OnStep
+    ) -> samkl.SAMKLResult:
         budget = 0 if self.fell_back_ else self.max_switches
         return self._switch(training.kernels, target, budget, self._rng(), on_step)
 
     def _switch(
-        self, stack: Stack, target: np.ndarray, budget: int, rng: Any, on_step: OnStep | None = None
-    ) -> SAMKLResult:
+        self, stack: Stack, target: np.ndarray, budget: int, rng: Any, on_step: OnStep = silent
+    ) -> samkl.SAMKLResult:
         options = self._options()._replace(max_switches=budget)
         if isinstance(self.initial_switches, str) and self.initial_switches == "support":
-            options = options._replace(initial_switches=initial_support(stack, target, options))
-        return fit_samkl(stack, target, options, rng=rng, on_step=on_step)
+            options = options._replace(initial_switches=samkl.initial_support(stack, target, options))
+        return samkl.fit_samkl(stack, target, options, rng=rng, on_step=on_step)
 
     def _switches_help(self, stack: Stack, targets: np.ndarray) -> bool:
         """Return whether held-out samples are better predicted with switches than without, all classes together."""
@@ -253,19 +238,19 @@ class SAMKLClassifier(LocalizedClassifier):
 
         return local_weights_help(comparison, stack, labels, score_both)
 
-    def _infer(self, result: SAMKLResult, kernels: Stack) -> Inference:
+    def _infer(self, result: samkl.SAMKLResult, kernels: Stack) -> samkl.Inference:
         rule = self.rule
         if rule == "auto":
             rule = "surest" if len(self.classes_) == 2 else "one-versus-rest"
-        return infer_switches(kernels, result, rule, check_flag("normalize", self.normalize))
+        return samkl.infer_switches(kernels, result, rule, check_flag("normalize", self.normalize))
 
-    def _components(self, result: SAMKLResult, rows: Rows) -> np.ndarray:
-        return switch_gates(result.kernel_weights, self._infer(result, rows.kernels).switches)
+    def _components(self, result: samkl.SAMKLResult, rows: Rows) -> np.ndarray:
+        return samkl.switch_gates(result.kernel_weights, self._infer(result, rows.kernels).switches)
 
-    def _scores_at(self, result: SAMKLResult, rows: Rows) -> np.ndarray:
+    def _scores_at(self, result: samkl.SAMKLResult, rows: Rows) -> np.ndarray:
         return self._infer(result, rows.kernels).scores
 
-    def _store_local(self, results: list[SAMKLResult], stopped: bool) -> None:
+    def _store_local(self, results: list[samkl.SAMKLResult], stopped: bool) -> None:
         super()._store_local(results, stopped)
         self.kernel_switches_ = self._of_tasks(
             [np.ascontiguousarray(result.switches.T) for result in results]

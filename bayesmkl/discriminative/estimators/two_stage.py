@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,15 +12,15 @@ from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.typing import Splits
 from bayesmkl._utils.validation import check_folds, check_number, check_scale, shown
 from bayesmkl.discriminative.estimators.base import DiscriminativeClassifier
+from bayesmkl.discriminative.estimators.checked import check_below_one
 from bayesmkl.discriminative.estimators.mkl import ClassifierByRule, ClassifierParameters, RegressorByRule
 from bayesmkl.discriminative.estimators.shared_docs import CLASSIFIER, REGRESSOR
 from bayesmkl.discriminative.folds import stratified_folds
 from bayesmkl.discriminative.global_weights.easymkl import Easy
-from bayesmkl.discriminative.global_weights.lpboostmkl import LPBoostMKLResult, fit_lpboostmkl
+from bayesmkl.discriminative.global_weights.lpboostmkl import fit_lpboostmkl
 from bayesmkl.discriminative.global_weights.two_stage import Alignment, BestKernel, OptimalKernel, Uniform
-from bayesmkl.discriminative.problems import MKLResult, OnStep
-from bayesmkl.discriminative.weights import Training
-from bayesmkl.kernels.bank import KernelBank
+from bayesmkl.discriminative.problems import OnStep
+from bayesmkl.discriminative.weights import Learned, Training
 from bayesmkl.kernels.stacks.base import Stack
 
 
@@ -37,11 +37,11 @@ class UniformMKLClassifier(ClassifierByRule):
     Parameters
     ----------
     %(kernels)s
+    %(indefinite)s
+    %(kernel_names)s
     %(C)s
     %(class_weight)s
     %(tol:libsvm)s
-    %(indefinite)s
-    %(kernel_names)s
 
     Attributes
     ----------
@@ -95,12 +95,9 @@ class UniformMKLClassifier(ClassifierByRule):
 
     RULE = Uniform
 
-    kernels: KernelBank | str | None = field(default=None, kw_only=False)
     C: float = 1.0
     class_weight: Mapping[Any, float] | str | None = None
     tol: float = 1e-3
-    indefinite: str = "raise"
-    kernel_names: Sequence[str] | np.ndarray | None = None
 
 
 @fill_docs(REGRESSOR, Uniform, UniformMKLClassifier)
@@ -114,11 +111,11 @@ class UniformMKLRegressor(RegressorByRule):
     Parameters
     ----------
     %(kernels)s
+    %(indefinite)s
+    %(kernel_names)s
     %(C)s
     %(epsilon)s
     %(tol:libsvm)s
-    %(indefinite)s
-    %(kernel_names)s
 
     Attributes
     ----------
@@ -164,12 +161,9 @@ class UniformMKLRegressor(RegressorByRule):
 
     RULE = Uniform
 
-    kernels: KernelBank | str | None = field(default=None, kw_only=False)
     C: float | None = None
     epsilon: float | None = None
     tol: float = 1e-3
-    indefinite: str = "raise"
-    kernel_names: Sequence[str] | np.ndarray | None = None
 
 
 @fill_docs(CLASSIFIER, BestKernel)
@@ -184,14 +178,14 @@ class BestKernelClassifier(ClassifierByRule):
     Parameters
     ----------
     %(kernels)s
+    %(indefinite)s
+    %(kernel_names)s
     %(C)s
     %(BestKernel.cv)s
     %(BestKernel.tol)s
     multiclass : {"one-versus-rest", "shared"}, default="one-versus-rest"
         With more than two classes: a kernel of its own for each class, by binary accuracy, or one for all,
         by the accuracy of the class of the highest score.
-    %(indefinite)s
-    %(kernel_names)s
     %(BestKernel.random_state)s
 
     Attributes
@@ -247,13 +241,10 @@ class BestKernelClassifier(ClassifierByRule):
     RULE = BestKernel
     fit = DiscriminativeClassifier.fit  # type: ignore[assignment]  # without weights of samples
 
-    kernels: KernelBank | str | None = field(default=None, kw_only=False)
     C: float = 1.0
     cv: Splits = 5
     tol: float = 1e-3
     multiclass: str = "one-versus-rest"
-    indefinite: str = "raise"
-    kernel_names: Sequence[str] | np.ndarray | None = None
     random_state: int | None = None
 
 
@@ -270,6 +261,8 @@ class AlignmentMKLClassifier(ClassifierByRule):
     Parameters
     ----------
     %(kernels)s
+    %(indefinite)s
+    %(kernel_names)s
     C : float, default=None
         Penalty of margin violations, :math:`C > 0`. None: one over the variance of the samples in the feature space
         of the combined kernel, :math:`\operatorname{tr}(K_\eta^c) / N`; the units of the kernels do not matter then.
@@ -277,8 +270,6 @@ class AlignmentMKLClassifier(ClassifierByRule):
     %(tol:libsvm)s
     %(multiclass)s
     %(class_weight)s
-    %(indefinite)s
-    %(kernel_names)s
 
     Attributes
     ----------
@@ -345,14 +336,11 @@ class AlignmentMKLClassifier(ClassifierByRule):
 
     RULE = Alignment
 
-    kernels: KernelBank | str | None = field(default=None, kw_only=False)
     C: float | None = None
     method: str = "alignf"
     tol: float = 1e-3
     multiclass: str = "one-versus-rest"
     class_weight: Mapping[Any, float] | str | None = None
-    indefinite: str = "raise"
-    kernel_names: Sequence[str] | np.ndarray | None = None
 
 
 @fill_docs(REGRESSOR, Alignment, AlignmentMKLClassifier)
@@ -367,6 +355,8 @@ class AlignmentMKLRegressor(RegressorByRule):
     Parameters
     ----------
     %(kernels)s
+    %(indefinite)s
+    %(kernel_names)s
     C : float, default=None
         Penalty of deviations beyond `epsilon`, :math:`C > 0`. None: the standard deviation of the target over the
         variance of the samples in the feature space of the combined kernel, :math:`\operatorname{tr}(K_\eta^c) / N`;
@@ -374,8 +364,6 @@ class AlignmentMKLRegressor(RegressorByRule):
     %(epsilon)s
     %(Alignment.method)s
     %(tol:libsvm)s
-    %(indefinite)s
-    %(kernel_names)s
 
     Attributes
     ----------
@@ -433,13 +421,10 @@ class AlignmentMKLRegressor(RegressorByRule):
 
     RULE = Alignment
 
-    kernels: KernelBank | str | None = field(default=None, kw_only=False)
     C: float | None = None
     epsilon: float | None = None
     method: str = "alignf"
     tol: float = 1e-3
-    indefinite: str = "raise"
-    kernel_names: Sequence[str] | np.ndarray | None = None
 
 
 @fill_docs(CLASSIFIER, OptimalKernel)
@@ -454,11 +439,11 @@ class OBMKLClassifier(ClassifierParameters):
     Parameters
     ----------
     %(kernels)s
+    %(indefinite)s
+    %(kernel_names)s
     %(C)s
     %(multiclass)s
     %(class_weight)s
-    %(indefinite)s
-    %(kernel_names)s
     %(verbose)s
     %(OptimalKernel.method)s
     %(OptimalKernel.tol)s
@@ -546,6 +531,8 @@ class EasyMKLClassifier(ClassifierByRule):
     Parameters
     ----------
     %(kernels)s
+    %(indefinite)s
+    %(kernel_names)s
     C : float, default=1.0
         Regularization parameter of the final SVM, :math:`C > 0`: penalty of margin violations; "komd" has none.
     %(Easy.reg)s
@@ -553,8 +540,6 @@ class EasyMKLClassifier(ClassifierByRule):
     %(Easy.tol)s
     %(Easy.max_iter)s
     %(multiclass)s
-    %(indefinite)s
-    %(kernel_names)s
     %(verbose)s
 
     Attributes
@@ -614,15 +599,12 @@ class EasyMKLClassifier(ClassifierByRule):
     RULE = Easy
     fit = DiscriminativeClassifier.fit  # type: ignore[assignment]  # without weights of samples
 
-    kernels: KernelBank | str | None = field(default=None, kw_only=False)
     C: float = 1.0
     reg: float = 0.1
     final: str = "svm"
     tol: float = 1e-3
     max_iter: int = 5000
     multiclass: str = "one-versus-rest"
-    indefinite: str = "raise"
-    kernel_names: Sequence[str] | np.ndarray | None = None
     verbose: int = 1
 
 
@@ -640,6 +622,8 @@ class LPBoostMKLClassifier(DiscriminativeClassifier):
     Parameters
     ----------
     %(kernels)s
+    %(indefinite)s
+    %(kernel_names)s
     C : float, default=1.0
         Penalty of margin violations in the SVMs of all kernels, :math:`C > 0`.
     C_values : sequence of float, default=None
@@ -653,8 +637,6 @@ class LPBoostMKLClassifier(DiscriminativeClassifier):
     multiclass : {"one-versus-rest", "shared"}, default="shared"
         Of more than two classes: one set of weights for all, by the margins of the class of a sample against every
         other one (the paper), or weights of its own for every class against the rest.
-    %(indefinite)s
-    %(kernel_names)s
     random_state : int or None, default=None
         Seed of the folds. None is a fixed seed.
 
@@ -719,22 +701,18 @@ class LPBoostMKLClassifier(DiscriminativeClassifier):
     gaussian(width=1) · petal True
     """
 
-    kernels: KernelBank | str | None = field(default=None, kw_only=False)
     C: float = 1.0
     C_values: Sequence[float] | np.ndarray | None = None
     nu: float = 0.2
     cv: Splits = 5
     tol: float = 1e-3
     multiclass: str = "shared"
-    indefinite: str = "raise"
-    kernel_names: Sequence[str] | np.ndarray | None = None
     random_state: int | None = None
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
         self._grid()
-        if check_number("nu", self.nu, low=0.0) >= 1.0:
-            raise ValueError(f"`nu` must be below 1, a share of the samples; got {self.nu:g}. Try 0.2.")
+        check_below_one("nu", self.nu, "a share of the samples", 0.2)
         check_number("tol", self.tol, low=0.0)
         check_folds("cv", self.cv)
 
@@ -742,11 +720,7 @@ class LPBoostMKLClassifier(DiscriminativeClassifier):
         C, values = check_scale("C", self.C), self.C_values
         if values is None:
             return (C,)
-        if (
-            isinstance(values, str | bytes)
-            or not isinstance(values, Sequence | np.ndarray)
-            or not len(values)
-        ):
+        if isinstance(values, str) or not isinstance(values, Sequence | np.ndarray) or not len(values):
             raise ValueError(
                 f"`C_values` must be a list of at least one positive number, or None for `C`; got {shown(values)}."
             )
@@ -756,25 +730,13 @@ class LPBoostMKLClassifier(DiscriminativeClassifier):
         self, training: Training, targets: np.ndarray, start: np.ndarray | None, on_step: OnStep
     ) -> Any:
         folds = stratified_folds(self.cv, self.random_state, targets)
-        return fit_lpboostmkl(training.stack, targets, folds, self._grid(), float(self.nu), float(self.tol))
-
-    def _result_of(self, found: LPBoostMKLResult) -> MKLResult:
-        """Return the result with the sum of all intercepts, and what a sample adds to the scores at most."""
-        voters = found.voters
-        weights, magnitudes = voters.kernel_weights, np.abs(voters.signed_dual)
-        return voters._replace(
-            signed_dual=np.einsum("m,cmi->ci", weights, magnitudes), intercept=voters.intercept @ weights
-        )
-
-    def _store(self, results: Sequence[Any], n_tasks: int) -> None:
-        """Set the fitted attributes; coefficients have an axis for the kernel."""
-        super()._store(results, n_tasks)
-        dual = np.concatenate([result.voters.signed_dual for result in results])
-        self.dual_coef_ = dual if n_tasks > 1 else dual[0]
-        prices, margins = [result.C for result in results], [result.margin for result in results]
-        own_weights = len(results) > 1
-        self.C_ = np.stack(prices) if own_weights else prices[0]
-        self.margin_ = np.array(margins) if own_weights else margins[0]
+        C_values, nu, tol = self._grid(), float(self.nu), float(self.tol)
+        voters, C, margin = fit_lpboostmkl(training.stack, targets, folds, C_values, nu, tol)
+        weights, dual = voters.kernel_weights, voters.signed_dual
+        # the sum of all intercepts, and what a sample adds to the scores at most
+        intercept, most = voters.intercept @ weights, np.einsum("m,cmi->ci", weights, np.abs(dual))
+        more = {"C": C, "margin": margin, "dual_coef": dual[0] if len(dual) == 1 else dual}
+        return Learned(voters._replace(signed_dual=most, intercept=intercept), more)
 
     def _scores_of(self, stack: Stack, used: np.ndarray | slice = slice(None)) -> np.ndarray:
         dual = self.dual_coef_.reshape(-1, *self.dual_coef_.shape[-2:])[:, used]

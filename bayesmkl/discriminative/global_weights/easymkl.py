@@ -12,7 +12,7 @@ from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._numerics.simplex import project_simplex
 from bayesmkl._utils.validation import check_number
 from bayesmkl.discriminative.global_weights.two_stage import Selection, shares, train_selected
-from bayesmkl.discriminative.problems import InnerProblem, InnerSolution, MKLResult
+from bayesmkl.discriminative.problems import InnerProblem, InnerSolution, MKLResult, silent
 from bayesmkl.discriminative.weights import OnStep, Start, Training, WeightRule, one_of
 
 # The distance of overlapping hulls is zero; then the gap is compared with this share of the value at the start.
@@ -133,7 +133,7 @@ def play(
     kernel: np.ndarray,
     target: np.ndarray,
     rule: Easy,
-    on_step: OnStep = None,
+    on_step: OnStep = silent,
 ) -> Game:
     """Find the distributions over the two classes whose means are nearest.
 
@@ -171,8 +171,7 @@ def play(
         ahead, ahead_image = new + push * (new - point), new_image + push * (new_image - image)
         point, image, momentum = new, new_image, next_momentum
         history.append(value)
-        if on_step is not None:
-            on_step(n_done, f"objective {value:.6g}")
+        on_step(n_done, f"objective {value:.6g}")
     return Game(point, tuple(history), _frank_wolfe_gap(point, image, classes), outcome)
 
 

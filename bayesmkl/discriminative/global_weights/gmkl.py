@@ -12,7 +12,7 @@ from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._numerics.simplex import project_simplex
 from bayesmkl._numerics.spectral_gradient import spectral_step
 from bayesmkl._utils.validation import shown
-from bayesmkl.discriminative.problems import InnerProblem, MKLResult, WeightedFit, result_of
+from bayesmkl.discriminative.problems import InnerProblem, MKLResult, WeightedFit, result_of, silent
 from bayesmkl.discriminative.svm.evaluator import (
     Evaluator,
     Goal,
@@ -294,7 +294,7 @@ def _descend(
     project: Callable[[np.ndarray], np.ndarray],
     weights: np.ndarray,
     max_iter: int,
-    on_step: OnStep = None,
+    on_step: OnStep = silent,
 ) -> tuple[WeightedFit, list[float], Outcome]:
     """Run projected gradients (Varma and Babu 2009, algorithm 1): the objective falls in every step."""
     at = evaluate.refresh(evaluate(weights))
@@ -311,8 +311,7 @@ def _descend(
             move = at.kernel_weights - before.kernel_weights
             step = spectral_step(move, evaluate.goal.gradient(at) - evaluate.goal.gradient(before))
             history.append(evaluate.upper(at))
-            if on_step is not None:
-                on_step(len(history) - 1, evaluate.status(at))
+            on_step(len(history) - 1, evaluate.status(at))
         elif evaluate.tighten():
             at = evaluate.refresh(evaluate(at.kernel_weights))
         else:

@@ -162,8 +162,7 @@ class SILP(WeightRule):
                 break
             best = min(best, new, key=_primal_value)
             history.append(_primal_value(best))
-            if on_step is not None:
-                on_step(len(history) - 1, evaluate.status(best))
+            on_step(len(history) - 1, evaluate.status(best))
         return result_of(best, history, outcome, evaluate.n_solves, evaluate.gap(best))
 
 
@@ -184,8 +183,7 @@ def _descend_reduced(
         if new.objective < at.objective:
             at = evaluate.refresh(evaluate.complete(new))
             history.append(at.objective)
-            if on_step is not None:
-                on_step(len(history) - 1, evaluate.status(at))
+            on_step(len(history) - 1, evaluate.status(at))
         elif evaluate.is_optimal(at):
             break
         elif evaluate.tighten():

@@ -48,7 +48,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bayesmkl._numerics.convergence import Outcome
-from bayesmkl.discriminative.problems import InnerSolution, MKLResult
+from bayesmkl.discriminative.problems import InnerSolution, MKLResult, OnStep, silent
 from bayesmkl.kernels.stacks.base import KernelColumns
 from bayesmkl.kernels.stacks.columns import ColumnCache
 
@@ -56,8 +56,7 @@ ROUNDING = 1e-9  # by which a lower bound may exceed an upper one
 REPORT_EVERY = 100  # steps
 MOST_STEPS = 50_000  # of an SVM on one kernel
 CACHE_MB = 50.0  # of its columns
-AT_ONCE, AMONG = 16, 64  # columns that are evaluated together, and the samples from which they are taken
-SELDOM, CLOSE = 8, 2.0  # steps between primal values, and gap over epsilon below which every step has one
+SELDOM = 8  # steps between its primal values
 
 
 class MWUOptions(NamedTuple):
@@ -72,12 +71,15 @@ class MWUOptions(NamedTuple):
     stopping : {"gap", "paper"}
     max_iter : int
         Maximum number of iterations.
+    every : int
+        Steps between primal values while the gap is above twice `epsilon`.
     """
 
     C: float = 1.0
     epsilon: float = 0.05
     stopping: str = "gap"
     max_iter: int = 50_000
+    every: int = 1
 
 
 class _Game(NamedTuple):
@@ -87,6 +89,7 @@ class _Game(NamedTuple):
     n_kernels: int  # those that take no part included
     targets: np.ndarray  # (n_tasks, n_samples)
     positive: np.ndarray  # where they are +1
+    mean: np.ndarray  # of the labels, (n_tasks,)
     kept: np.ndarray  # positions of the kernels that take part, (n_kernels,)
     scales: np.ndarray  # their mean diagonals
     diagonals: np.ndarray  # theirs after scaling, (n_kernels, n_samples)
@@ -124,7 +127,7 @@ def fit_mwumkl(
     stack: KernelColumns,
     targets: np.ndarray,
     options: MWUOptions,
-    on_step: Callable[[int, str], None] | None = None,
+    on_step: OnStep = silent,
 ) -> MKLResult:
     r"""Learn kernel weights for tasks that share them.
 
@@ -158,10 +161,8 @@ def fit_mwumkl(
     game, sums = _start(stack, targets, options.C)
     exponent, n_steps = _schedule(game, options)
     best, upper, history = None, np.inf, []
-    task, pair = (
-        0,
-        (int(game.positive[0].argmax()), int(game.positive[0].argmin())),
-    )  # no gradient yet: the first ones
+    task = 0  # no gradient yet: the first samples
+    pair = int(game.positive[0].argmax()), int(game.positive[0].argmin())
     outcome = Outcome.MAX_ITER
     for step in range(1, options.max_iter + 1):
         _add_pair(game, sums, task, pair)
@@ -172,19 +173,24 @@ def fit_mwumkl(
         roots = np.sqrt(forms)
         upper = min(upper, float(roots.max()) / step)
         answer = _oracle(game, sums, roots, exponent(roots))
+        task, pair = answer.task, answer.pair
+        infeasible, lower = answer.bound > (1.0 + ROUNDING) * upper, _value_of_margin(upper)
+        between = options.every < step < options.max_iter and step % options.every and not infeasible
+        if best is not None and between and lower < (1.0 - 2.0 * options.epsilon) * best.value:
+            history.append(best.value)
+            continue
         model = _model(game, sums, answer)
         best = model if best is None or model.value < best.value else best
         history.append(best.value)
-        gap = 1.0 - _value_of_margin(upper) / best.value
-        if answer.bound > (1.0 + ROUNDING) * upper or gap < -ROUNDING:  # infeasible
+        gap = 1.0 - lower / best.value
+        if infeasible or gap < -ROUNDING:
             outcome = Outcome.NOT_IMPROVING
             break
-        if on_step is not None and step % REPORT_EVERY == 0:
+        if step % REPORT_EVERY == 0:
             on_step(step, f"relative gap {gap:.1e}")
         if gap <= options.epsilon if options.stopping == "gap" else step == n_steps:
             outcome = Outcome.CONVERGED
             break
-        task, pair = answer.task, answer.pair
     return _result(game, best, history, upper, outcome)
 
 
@@ -195,7 +201,9 @@ def _start(stack: KernelColumns, targets: np.ndarray, C: float) -> tuple[_Game, 
     kept = np.flatnonzero(scales > 0.0) if (scales > 0.0).any() else np.arange(len(scales))
     scales = np.where(scales > 0.0, scales, 1.0)[kept]
     scaled = diagonals[kept] / scales[:, None]
-    game = _Game(stack, len(diagonals), targets, targets > 0, kept, scales, scaled, 1.0 / C)
+    positive = targets > 0
+    mean = 2.0 * positive.mean(axis=1) - 1.0
+    game = _Game(stack, len(diagonals), targets, positive, mean, kept, scales, scaled, 1.0 / C)
     products = np.zeros((len(kept), *targets.shape))
     return game, _Sums(np.zeros(targets.shape), products, np.zeros(len(kept)))
 
@@ -228,7 +236,8 @@ def _oracle(game: _Game, sums: _Sums, roots: np.ndarray, exponents: np.ndarray) 
     largest = exponents.max()
     distribution = np.exp(exponents - largest) - np.exp(-exponents - largest)
     shares = distribution / distribution.sum() / roots
-    gradient = np.tensordot(shares, sums.products, axes=1) + game.ridge * float(shares.sum()) * sums.dual
+    gradient = np.dot(shares[None], sums.products.reshape(len(shares), -1)).reshape(sums.dual.shape)
+    gradient += game.ridge * float(shares.sum()) * sums.dual
     of_positive = np.where(game.positive, gradient, np.inf)
     of_negative = np.where(game.positive, np.inf, gradient)
     bounds = 0.5 * (of_positive.min(axis=1) + of_negative.min(axis=1))
@@ -251,8 +260,7 @@ def _model(game: _Game, sums: _Sums, answer: _Answer) -> _Model:
     seen = quadratic > 0.0
     safe = np.where(seen, quadratic, 1.0)
     factor = sums.dual.sum(axis=1) / safe
-    constant = 2.0 * game.positive.mean(axis=1) - 1.0
-    intercept = np.where(seen, (of_negative - of_positive) / safe, constant)
+    intercept = np.where(seen, (of_negative - of_positive) / safe, game.mean)
     scores = factor[:, None] * (gradient - game.ridge * sums.dual)  # y f without the intercept
     dual = factor[:, None] * sums.dual
     slack = np.maximum(0.0, 1.0 - scores - game.targets * intercept[:, None])
@@ -277,125 +285,12 @@ def _result(
     return MKLResult(weights, best.signed_dual, best.intercept, np.array(history), gap, outcome, len(history))
 
 
-def fit_one_kernel(
-    kernel: KernelColumns,
-    target: np.ndarray,
-    options: MWUOptions,
-    cache_mb: float = CACHE_MB,
-) -> MKLResult:
-    r"""Do the steps of :func:`fit_mwumkl` for one kernel and one task, where the distribution is constant.
+class _Kept:
+    """A kernel as columns, those that were asked for last in memory."""
 
-    Samples are sorted by class, so that the oracle looks at two slices of one vector, and columns of
-    :math:`Y K Y / 2` are kept; where one is missing, those of the samples that are nearest then are evaluated with
-    it. Dual values rise slowly, while the least primal value is close to :math:`J` long before: as long as the two
-    are far apart, primal values are computed at every eighth step only. The answers of the best step are counted in
-    the end.
-
-    Parameters
-    ----------
-    kernel : KernelColumns
-        One training kernel.
-    target : ndarray of shape (n_samples,)
-        Labels -1 and +1, of both classes.
-    options : MWUOptions
-        With ``stopping="gap"``.
-    cache_mb : float
-        Memory for columns, in MB.
-
-    Returns
-    -------
-    MKLResult
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bayesmkl.kernels.stacks.dense import DenseStack
-    >>> stack = DenseStack(np.outer([-2.0, 1.0, 3.0], [-2.0, 1.0, 3.0])[None])
-    >>> result = fit_one_kernel(stack, np.array([-1.0, 1.0, 1.0]), MWUOptions(10.0, epsilon=0.01))
-    >>> result.outcome.converged, len(result.objective_history) == result.n_solves
-    (True, True)
-    """
-    scale = float(np.asarray(kernel.diagonal()).mean())
-    scale = scale if scale > 0.0 else 1.0
-    order, n_positive = np.argsort(target <= 0, kind="stable"), int((target > 0).sum())
-    signs, ridge, half_ridge = target[order], 1.0 / options.C, 0.5 / options.C
-    half = 0.5 * signs / scale
-
-    def compute(index: list[int]) -> np.ndarray:
-        rows = np.asarray(kernel.columns(order[index])).transpose(0, 2, 1)[:, :, order]  # of columns
-        rows *= half
-        rows *= signs[index][:, None]
-        return rows.transpose(0, 2, 1)
-
-    def near(i: int) -> list[int]:
-        among, first = (of_positive, 0) if i < n_positive else (of_negative, n_positive)
-        n_near = min(AMONG, len(among) - 1) if pairs else 0
-        if n_near == 0:
-            return []
-        nearest = np.argpartition(among, n_near)[:n_near]
-        rising = first + nearest[among[nearest].argsort()]
-        return [k for k in rising.tolist() if k != i and k not in cache][: min(AT_ONCE, cache.capacity // 4)]
-
-    cache = ColumnCache(compute, len(target), cache_mb)
-    gradient, dual, move, slack = np.zeros((4, len(target)))  # G alpha, alpha
-    of_positive, of_negative, dual_of_positive = (
-        gradient[:n_positive],
-        gradient[n_positive:],
-        dual[:n_positive],
-    )
-    i, j, quadratic, squares = 0, n_positive, 0.0, 0.0  # alpha' G alpha, alpha' alpha
-    lower, least, best, history, pairs = 0.0, np.inf, (0, 0.0, 0.0), [], []
-    outcome = Outcome.MAX_ITER
-    for step in range(1, options.max_iter + 1):
-        np.add(cache.one(i, near)[0], cache.one(j, near)[0], out=move)
-        quadratic += float(gradient[i] + gradient[j] + 0.5 * (move[i] + move[j])) + half_ridge
-        squares += float(dual[i] + dual[j]) + 0.5
-        gradient += move
-        gradient[i] += half_ridge
-        gradient[j] += half_ridge
-        dual[i] += 0.5
-        dual[j] += 0.5
-        pairs.append((i, j))
-        if not quadratic > 0.0:
-            outcome = Outcome.NOT_FINITE
-            break
-        lower = max(lower, 0.5 * step**2 / quadratic)
-        i, j = int(of_positive.argmin()), n_positive + int(of_negative.argmin())
-        nearest = 0.5 * float(gradient[i] + gradient[j])  # the root of the quadratic times a lower bound of s
-        infeasible = nearest > 0.0 and nearest**2 * lower > 0.5 * (1.0 + ROUNDING) ** 2 * quadratic
-        seldom = SELDOM < step < options.max_iter and step % SELDOM and not infeasible
-        if seldom and lower < (1.0 - CLOSE * options.epsilon) * least:
-            history.append(least)
-            continue
-        factor = step / quadratic
-        intercept = 1.0 - 2.0 * float(dual_of_positive.dot(of_positive)) / quadratic
-        np.multiply(dual, ridge, out=slack)
-        slack -= gradient
-        slack *= factor  # -y f without the intercept
-        slack[:n_positive] += 1.0 - intercept
-        slack[n_positive:] += 1.0 + intercept
-        np.maximum(slack, 0.0, out=slack)
-        form = quadratic - ridge * squares
-        value = 0.5 * factor**2 * form + 0.5 * options.C * float(slack.dot(slack))
-        if value < least:
-            least, best = value, (step, factor, intercept)
-        history.append(least)
-        gap = 1.0 - lower / least
-        if infeasible or gap < -ROUNDING:
-            outcome = Outcome.NOT_IMPROVING
-            break
-        if gap <= options.epsilon:
-            outcome = Outcome.CONVERGED
-            break
-    n_steps, factor, intercept = best
-    counts = np.bincount(np.array(pairs[:n_steps], dtype=int).ravel(), minlength=len(target))
-    signed_dual = np.zeros((1, len(target)))
-    signed_dual[0, order] = 0.5 * factor * signs * counts
-    gap = (least if history else np.nan) - lower
-    weights = np.array([1.0 / scale])
-    return MKLResult(
-        weights, signed_dual, np.array([intercept]), np.array(history), gap, outcome, len(history)
-    )
+    def __init__(self, kernel: KernelColumns, n_samples: int, cache_mb: float) -> None:
+        self.columns = ColumnCache(kernel.columns, n_samples, cache_mb).columns
+        self.diagonal = kernel.diagonal
 
 
 class MultiplicativeWeights(NamedTuple):
@@ -444,8 +339,8 @@ class MultiplicativeWeights(NamedTuple):
         """Solve for a kernel given as columns and labels -1 and +1; `epsilon` is the tolerance, not `tol`."""
         scale = float(np.asarray(kernel.diagonal()).mean())
         scale = scale if scale > 0.0 else 1.0
-        options = MWUOptions(self.C * scale, self.epsilon, max_iter=self.max_iter)
-        result = fit_one_kernel(kernel, target, options, self.cache_mb)
+        options = MWUOptions(self.C * scale, self.epsilon, max_iter=self.max_iter, every=SELDOM)
+        result = fit_mwumkl(_Kept(kernel, len(target), self.cache_mb), target[None], options)
         primal = result.objective_history[-1] if result.n_solves else np.nan
         gap = float(max(result.duality_gap, 0.0) / scale)
         if self.report is not None and result.outcome is Outcome.MAX_ITER:

@@ -16,7 +16,7 @@ from bayesmkl._numerics.simplex import solve_nonnegative_qp, solve_simplex_qp
 from bayesmkl._utils.typing import Splits
 from bayesmkl._utils.validation import check_folds
 from bayesmkl.discriminative.folds import Folds, stratified_folds
-from bayesmkl.discriminative.problems import InnerProblem, InnerSolution, MKLResult
+from bayesmkl.discriminative.problems import InnerProblem, InnerSolution, MKLResult, silent
 from bayesmkl.discriminative.weights import Learned, OnStep, Start, Training, WeightRule, one_of
 from bayesmkl.kernels.alignment import (
     entrywise_bounds,
@@ -515,7 +515,7 @@ def alternate(
     problem: Problem,
     weights: np.ndarray,
     rule: OptimalKernel,
-    on_step: OnStep = None,
+    on_step: OnStep = silent,
 ) -> Selection:
     """Alternate the duals of (15) and the weights of (14), from the `weights` of (12) on."""
     history: list[float] = []
@@ -526,8 +526,7 @@ def alternate(
         history.append(sum(svm.objective for svm in svms))
         proposal = select_weighted(problem, [np.abs(svm.signed_dual) for svm in svms], weights)
         changes.append(float(np.abs(proposal - weights).max()))
-        if on_step is not None:
-            on_step(n_done, f"largest change of a weight {changes[-1]:.1e}")
+        on_step(n_done, f"largest change of a weight {changes[-1]:.1e}")
         if changes[-1] <= rule.tol:
             outcome = Outcome.CONVERGED
             break

@@ -72,15 +72,23 @@ What the paper leaves open, as options:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import eigh_tridiagonal, eigvalsh
 from scipy.special import logsumexp, softmax
 
-from bayesmkl.discriminative.problems import InnerSolution
+from bayesmkl.discriminative.problems import InnerSolution, OnStep, silent
 from bayesmkl.discriminative.svm.libsvm import FREE, solve_svm
-from bayesmkl.discriminative.svm.one_kernel import SVM, GatedKernel, OneKernel, one_class, row_blocks, scores
+from bayesmkl.discriminative.svm.one_kernel import (
+    SVM,
+    GatedKernel,
+    OneKernel,
+    classify_by_columns,
+    one_class,
+    row_blocks,
+    scores,
+)
 
 SV_GATE = ("none", "paper")
 BIAS = ("refit", "keep", "drop")
@@ -115,6 +123,24 @@ class SuccessOptions(NamedTuple):
         Whether successes are those at validation samples, where there are folds. "auto" takes those at training
         samples for regressions that see the kernel whose success they predict: a flexible kernel follows single
         training samples in both, and its gates would differ between training and new samples.
+    order : ndarray of shape (n_train,) or None
+        Order in which LibSVM sees the samples, on which its solutions depend up to its tolerance; None is that of the
+        training samples.
+    solver : InnerProblem or None
+        Trains the classifiers from single columns of the kernels, in place of LibSVM; its accuracy replaces `tol`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesmkl.discriminative.svm.one_kernel import PrecomputedKernel
+    >>> rng = np.random.default_rng(0)
+    >>> x, shuffled = rng.normal(size=40), rng.permutation(40)
+    >>> y = np.where(x + rng.normal(size=40) > 0.0, 1.0, -1.0)
+    >>> def train(x, y):
+    ...     kernel = PrecomputedKernel(np.exp(-np.subtract.outer(x, x) ** 2))
+    ...     return scores(kernel, SuccessOptions(tol=0.1, order=np.argsort(x)).classify(kernel, y))
+    >>> bool(np.allclose(train(x, y)[shuffled], train(x[shuffled], y[shuffled]), rtol=0.0, atol=1e-12))
+    True
     """
 
     C: float = 1.0
@@ -122,6 +148,23 @@ class SuccessOptions(NamedTuple):
     gate_epsilon: float = 0.1
     tol: float = 1e-3
     targets: str = "cv"
+    order: np.ndarray | None = None
+    solver: Any = None
+
+    def classify(self, kernel: OneKernel, target: np.ndarray, subset: np.ndarray | None = None) -> SVM:
+        """Train a classifier on one kernel, on all samples or on a subset."""
+        if self.solver is not None:
+            return classify_by_columns(kernel, target, self.solver._replace(C=self.C), self.tol, subset)
+        return kernel.classify(target, self.C, self.tol, self._ordered(subset))
+
+    def regress(self, kernel: OneKernel, success: np.ndarray, subset: np.ndarray | None = None) -> SVM:
+        """Train a regression of success on one kernel, on all samples or on a subset."""
+        return kernel.regress(success, self.gate_C, self.gate_epsilon, self.tol, self._ordered(subset))
+
+    def _ordered(self, subset: np.ndarray | None) -> np.ndarray | None:
+        if self.order is None or subset is None:
+            return subset if self.order is None else self.order
+        return self.order[np.isin(self.order, subset)]
 
 
 class Offer(NamedTuple):
@@ -137,8 +180,6 @@ class Offer(NamedTuple):
         the classifiers at their own training samples (the paper).
     rng : Generator or None
         Draws the samples that candidates are compared on; None is seeded with 0.
-    order : ndarray of shape (n_train,) or None
-        Samples in the order in which they are drawn from; None is that of the training samples.
     n_compared : int or None
         Number of samples that candidates are compared on, drawn at random; None takes all.
     """
@@ -146,7 +187,6 @@ class Offer(NamedTuple):
     kernels: Sequence[Sequence[OneKernel]] = ()
     folds: Folds | None = None
     rng: np.random.Generator | None = None
-    order: np.ndarray | None = None
     n_compared: int | None = None
 
 
@@ -187,7 +227,7 @@ def fit_success(
     offer: Offer = OWN,
     *,
     choose: Choose | None = None,
-    on_step: Callable[[int, str], None] | None = None,
+    on_step: OnStep = silent,
 ) -> Success:
     """Train one classifier and one regression per kernel.
 
@@ -216,14 +256,13 @@ def fit_success(
     folds, candidates = offer.folds, offer.kernels or [kernels]
     svms, outputs = [], []
     for m, kernel in enumerate(kernels):  # line 1
-        svms.append(kernel.classify(target, options.C, options.tol))
+        svms.append(options.classify(kernel, target))
         outputs.append(scores(kernel, svms[m]))
-        if on_step is not None:
-            on_step(m + 1, "classifiers")
+        on_step(m + 1, "classifiers")
     compares = choose is not None and folds is not None
-    some = _drawn(len(target), offer) if compares else None
+    some = _drawn(len(target), offer, options.order) if compares else None
     tried = folds if some is None or folds is None else [_within(fold, some) for fold in folds]
-    classify = lambda m, train: kernels[m].classify(target, options.C, options.tol, train)
+    classify = lambda m, train: options.classify(kernels[m], target, train)
     held_out = None if tried is None else _held_out(kernels, tried, classify)
     n_solves = len(kernels) * (2 + len(tried or ()) * (1 + len(candidates) * compares))
 
@@ -237,8 +276,8 @@ def fit_success(
 
     def values_of(seen: Sequence[OneKernel]) -> np.ndarray:
         """Return regressions of successes at samples that they have not seen."""
-        success, settings = success_of(seen), (options.gate_C, options.gate_epsilon, options.tol)
-        return _held_out(seen, tried or (), lambda m, train: seen[m].regress(success[m], *settings, train))
+        success = success_of(seen)
+        return _held_out(seen, tried or (), lambda m, train: options.regress(seen[m], success[m], train))
 
     chosen = 0
     if choose is not None and held_out is not None:
@@ -250,10 +289,8 @@ def fit_success(
     success = success_of(gate_kernels)
     gate_svms = []
     for m, kernel in enumerate(gate_kernels):  # line 3
-        svm = kernel.regress(success[m], options.gate_C, options.gate_epsilon, options.tol)
-        gate_svms.append(svm)
-        if on_step is not None:
-            on_step(len(kernels) + m + 1, "gates")
+        gate_svms.append(options.regress(kernel, success[m]))
+        on_step(len(kernels) + m + 1, "gates")
     fitted = gate_outputs(gate_kernels, gate_svms)
     return Success(tuple(svms), success, tuple(gate_svms), fitted, n_solves, chosen)
 
@@ -320,13 +357,13 @@ def _held_out(
     return values
 
 
-def _drawn(n_samples: int, offer: Offer) -> np.ndarray | None:
+def _drawn(n_samples: int, offer: Offer, order: np.ndarray | None) -> np.ndarray | None:
     """Return the samples to compare candidates on, None for all."""
     if offer.n_compared is None or offer.n_compared >= n_samples:
         return None
     rng = np.random.default_rng(0) if offer.rng is None else offer.rng
     drawn = rng.choice(n_samples, offer.n_compared, replace=False)
-    return drawn if offer.order is None else offer.order[drawn]
+    return drawn if order is None else order[drawn]
 
 
 class LDMKLOptions(NamedTuple):
@@ -384,7 +421,7 @@ def fit_voters(
     options: LDMKLOptions = LDMKLOptions(),  # noqa: B008
     first: Sequence[SVM] | None = None,
     *,
-    on_step: Callable[[int], None] | None = None,
+    on_step: OnStep = silent,
 ) -> Voters:
     """Train an SVM per kernel on the samples that are selected for it (lines 5 to 7).
 
@@ -419,11 +456,10 @@ def fit_voters(
         if first is not None and subset is None:
             svm = first[m]
         else:
-            svm = kernel.classify(target, options.success.C, options.success.tol, subset)  # line 6
+            svm = options.success.classify(kernel, target, subset)  # line 6
             n_solves += 1
         voters.append(_voter(kernel, svm, target, gates[m], options))  # line 7
-        if on_step is not None:
-            on_step(m + 1)
+        on_step(m + 1, "voters")
     return Voters(tuple(voters), retrained, n_solves)
 
 
@@ -535,7 +571,7 @@ def fit_swmkl(
     offer: Offer = OWN,
     *,
     solve: Callable[[GatedKernel, np.ndarray], InnerSolution] | None = None,
-    on_step: Callable[[int, str], None] | None = None,
+    on_step: OnStep = silent,
 ) -> SwMKLResult:
     """Learn gates from the success of single kernels, then one SVM on the gated kernel.
 
@@ -594,9 +630,8 @@ def fit_swmkl(
         kernel = gated.dense()
         if options.psd != "unit-norm":
             smallest = smallest_eigenvalue(kernel)
-        solution = _solve(kernel, target, options.success, offer.order)  # line 4
-    if on_step is not None:
-        on_step(2 * len(kernels) + 1, "last SVM")
+        solution = _solve(kernel, target, options.success)  # line 4
+    on_step(2 * len(kernels) + 1, "last SVM")
     gap = solution.gap if options.psd == "unit-norm" else np.nan
     dual, intercept, objective, _ = solution
     return SwMKLResult(dual, intercept, gates, success, objective, gap, smallest, temperature)
@@ -680,11 +715,9 @@ def smallest_eigenvalue(kernel: np.ndarray) -> float:
     return float(eigh_tridiagonal(diagonal, beside[1:], eigvals_only=True)[0])
 
 
-def _solve(
-    kernel: np.ndarray, target: np.ndarray, options: SuccessOptions, order: np.ndarray | None
-) -> InnerSolution:
+def _solve(kernel: np.ndarray, target: np.ndarray, options: SuccessOptions) -> InnerSolution:
     """Train the SVM on samples in a given order."""
-    if order is None:
+    if (order := options.order) is None:
         return solve_svm(kernel, target, options.C, options.tol)
     solution = solve_svm(kernel[np.ix_(order, order)], target[order], options.C, options.tol)
     signed_dual = np.empty_like(solution.signed_dual)
@@ -783,7 +816,7 @@ def fit_ldmkl(
     options: LDMKLOptions = LDMKLOptions(),  # noqa: B008
     offer: Offer = OWN,
     *,
-    on_step: Callable[[int, str], None] | None = None,
+    on_step: OnStep = silent,
 ) -> LDMKLResult:
     """Learn gates from the success of single kernels, and SVMs on the samples where their gate is open.
 
@@ -828,7 +861,7 @@ def fit_ldmkl(
     )  # lines 1 to 3
     gates = softmax(first.outputs / options.temperature, axis=0)  # line 4
     selected = _above_threshold(first.outputs, options)
-    steps = None if on_step is None else lambda m: on_step(2 * len(kernels) + m, "voters")
+    steps: OnStep = lambda m, status: on_step(2 * len(kernels) + m, status)
     voters = fit_voters(kernels, target, gates, selected, options, first.svms, on_step=steps)
     return LDMKLResult(
         voters.svms,

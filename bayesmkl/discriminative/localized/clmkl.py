@@ -52,10 +52,12 @@ from bayesmkl._numerics.convergence import Outcome
 from bayesmkl.discriminative.problems import (
     InnerProblem,
     MKLResult,
+    OnStep,
     WeightedFit,
     dual_norm,
     lp_weights,
     result_of,
+    silent,
 )
 from bayesmkl.discriminative.svm.one_kernel import GatedColumns, takes_columns
 
@@ -152,7 +154,7 @@ def fit_clmkl(
     targets: np.ndarray,
     inner: InnerProblem,
     options: CLMKLOptions = CLMKLOptions(),  # noqa: B008
-    on_step: Callable[[int, str], None] | None = None,
+    on_step: OnStep = silent,
 ) -> MKLResult:
     r"""Alternate SVMs and closed-form weight updates until the duality gap is small.
 
@@ -195,8 +197,7 @@ def fit_clmkl(
         history.append(min([*history[-1:], _primal(fit)]))
         dual = max(dual, _primal(fit) - clustered_gap(fit, options.p_norm))
         gap = _primal(fit) - dual
-        if on_step is not None:
-            on_step(step, f"objective {history[-1]:.6g}, relative gap {_relative(gap, fit):.1e}")
+        on_step(step, f"objective {history[-1]:.6g}, relative gap {_relative(gap, fit):.1e}")
         if gap <= options.tol * abs(fit.objective):
             outcome = Outcome.CONVERGED
             break

@@ -50,7 +50,7 @@ from bayesmkl.discriminative.localized.by_success import (
     fit_voters,
     gated_vote,
 )
-from bayesmkl.discriminative.problems import InnerProblem, InnerSolution
+from bayesmkl.discriminative.problems import InnerProblem, InnerSolution, OnStep, silent
 from bayesmkl.discriminative.svm.one_kernel import (
     NOT_HELD,
     OneKernel,
@@ -198,7 +198,7 @@ def fit_lmkl(
     rng: np.random.Generator,
     others: Sequence[Gating] = (),
     comparison: Comparison | None = None,
-    on_step: Callable[[int, str], None] | None = None,
+    on_step: OnStep = silent,
 ) -> LMKLResult:
     """Learn gates and SVM together.
 
@@ -253,7 +253,7 @@ def _learn(
     problem: _Problem,
     kinds: Sequence[Gating],
     rng: np.random.Generator,
-    on_step: Callable[[int, str], None] | None = None,
+    on_step: OnStep = silent,
 ) -> LMKLResult:
     """Descend from every start and keep the lowest end."""
     options, descents, n_solves = problem.options, list[tuple[Descent, Gating]](), 0
@@ -263,11 +263,7 @@ def _learn(
         evaluate = _Evaluator(problem, gating)
         first = evaluate(gating.init(problem.features, problem.stack.n_kernels, rng))
         n_before = sum(len(done.history) - 1 for done, _ in descents)
-        report = (
-            None
-            if on_step is None
-            else partial(_report, on_step, n_before, f"start {start + 1} of {n_starts}")
-        )
+        report = partial(_report, on_step, n_before, f"start {start + 1} of {n_starts}")
         found = descend(evaluate, first, options.solver, options.tol, options.max_iter, report)
         descents.append((found, gating))
         n_solves += evaluate.n_solves
@@ -509,9 +505,7 @@ class _Evaluator:
         )
 
 
-def _report(
-    on_step: Callable[[int, str], None], n_before: int, start: str, n_done: int, at: GatedFit
-) -> None:
+def _report(on_step: OnStep, n_before: int, start: str, n_done: int, at: GatedFit) -> None:
     support = np.count_nonzero(at.solution.signed_dual)
     on_step(n_before + n_done, f"{start}, objective {at.objective:.6g}, {support} support vectors")
 
@@ -549,7 +543,7 @@ def descend(
     solver: str,
     tol: float,
     max_iter: int,
-    report: Callable[[int, Any], None] | None = None,
+    report: Callable[[int, Any], None] = lambda n_done, at: None,
 ) -> Descent:
     """Take steps down from `start` until one lowers the objective by no more than `tol` times its size.
 
@@ -593,8 +587,7 @@ def descend(
         """Record a step; return whether it lowered the objective by no more than the tolerance."""
         history.append(new.objective)
         end[0] = new
-        if report is not None:
-            report(len(history) - 1, new)
+        report(len(history) - 1, new)
         return _pays_little(history[-2], history[-1], tol)
 
     search = _quasi_newton if solver == "lbfgs" else partial(_doubling, tol)

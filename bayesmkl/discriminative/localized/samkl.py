@@ -27,8 +27,8 @@ says nothing about new samples: whether switches help is for held-out samples to
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -36,7 +36,7 @@ from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._numerics.simplex import project_simplex
 from bayesmkl._numerics.spectral_gradient import SPGOptions, minimize_spg
 from bayesmkl._utils.validation import check_choice, check_integer, check_number, check_scale
-from bayesmkl.discriminative.problems import InnerSolution, WeightedFit, outer_gap
+from bayesmkl.discriminative.problems import InnerSolution, OnStep, WeightedFit, outer_gap, silent
 from bayesmkl.discriminative.svm.evaluator import (
     Evaluator,
     certify_by_planes,
@@ -45,6 +45,7 @@ from bayesmkl.discriminative.svm.evaluator import (
 )
 from bayesmkl.discriminative.svm.libsvm import solve_svm
 from bayesmkl.kernels.stacks.base import Stack
+from bayesmkl.kernels.stacks.dense import DenseStack
 
 RULES = ("surest", "one-versus-rest")
 TIES = ("smallest", "largest", "random")
@@ -140,7 +141,7 @@ def fit_samkl(
     target: np.ndarray,
     options: SAMKLOptions = SAMKLOptions(),  # noqa: B008
     rng: np.random.Generator | None = None,
-    on_step: Callable[[int, str], None] | None = None,
+    on_step: OnStep = silent,
 ) -> SAMKLResult:
     """Alternate between kernel weights, switches and margins (algorithm 1).
 
@@ -187,8 +188,7 @@ def fit_samkl(
         step = solve_weights(stack, target, switches, margins, options, weights)  # line 5
         history.append(step.objective)
         n_solves += step.n_solves
-        if on_step is not None:
-            on_step(n_done + 1, f"objective {step.objective:.6g}, {1.0 - switches.mean():.0%} switched off")
+        on_step(n_done + 1, f"objective {step.objective:.6g}, {1.0 - switches.mean():.0%} switched off")
         if best is None or step.objective < best[0].objective:
             best = step, switches, margins
         if _has_settled(history, options.tol):  # line 11
@@ -580,41 +580,6 @@ class _Margins(NamedTuple):
         return solve_svm(kernel, target, self.C / self.margins, tol, linear)
 
 
-class _SwitchedStack(NamedTuple):
-    r"""The kernels :math:`h_p h_p^\top \circ K_p`, of which an `Evaluator` reads these."""
-
-    stack: Stack
-    switches: np.ndarray  # (n_kernels, n_train) of 0.0 and 1.0
-
-    @property
-    def n_kernels(self) -> int:
-        return self.stack.n_kernels
-
-    @property
-    def n_rows(self) -> int:
-        return self.stack.n_rows
-
-    @property
-    def n_train(self) -> int:
-        return self.stack.n_train
-
-    def combine(self, weights: np.ndarray) -> np.ndarray:
-        return self.stack.combine_gated(weights[:, None] * self.switches, self.switches)
-
-    def each(self, index: Iterable[int] | None = None) -> Iterator[np.ndarray]:
-        index = range(self.n_kernels) if index is None else list(index)
-        for m, kernel in zip(index, self.stack.each(index), strict=True):
-            yield self.switches[m][:, None] * kernel * self.switches[m]
-
-    def entries(self, rows: np.ndarray, columns: np.ndarray, kernels: np.ndarray | None = None) -> Any:
-        switches = self.switches if kernels is None else self.switches[kernels]
-        values = self.stack.entries(rows, columns, kernels)
-        return switches[:, rows, None] * values * switches[:, None, columns]
-
-    def frobenius(self, other: np.ndarray) -> np.ndarray:
-        return np.array([np.vdot(kernel, other) for kernel in self.each()])
-
-
 def solve_weights(
     stack: Stack,
     target: np.ndarray,
@@ -649,13 +614,14 @@ def solve_weights(
     -------
     WeightsStep
     """
-    kernels: Any = stack if switches.all() else _SwitchedStack(stack, switches.astype(np.float64))
+    gates, all_on = switches.astype(np.float64), bool(switches.all())
+    combine = stack.combine if all_on else lambda d: stack.combine_gated(d[:, None] * gates, gates)
     inner, n_solves, tol, n_steps, weights = _Margins(options.C, margins), 0, FIRST_TOL, 0, start
 
     def evaluate(weights: np.ndarray) -> tuple[float, np.ndarray, WeightsStep]:
         nonlocal tol, n_solves
         while True:
-            solution = inner.solve(kernels.combine(weights), target, tol)
+            solution = inner.solve(combine(weights), target, tol)
             n_solves += 1
             if solution.gap <= INNER_SHARE * options.gap_tol * abs(solution.objective) or tol <= LAST_TOL:
                 step = _step_at(stack, switches, weights, solution)
@@ -678,6 +644,8 @@ def solve_weights(
     if found.outcome.converged or options.max_iter_weights <= PATIENCE:
         return step._replace(n_solves=n_solves, outcome=found.outcome)
     # most likely at a kink: cutting planes
+    switched = (of[:, None] * kernel * of for of, kernel in zip(gates, stack.each(), strict=True))
+    kernels = stack if all_on else DenseStack(np.stack(list(switched)))
     search = Evaluator(kernels, target[None], inner, goal_on_simplex(options.gap_tol))
     certify, n_left = certify_by_planes(search), options.max_iter_weights - n_steps
     fit, _, outcome = descend_spectrally(search, project_simplex, weights, n_left, certify=certify)

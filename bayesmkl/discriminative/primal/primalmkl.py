@@ -73,8 +73,8 @@ from bayesmkl.discriminative.problems import (
     lp_weights,
     projection_for,
     result_of,
+    silent,
 )
-from bayesmkl.discriminative.svm.evaluator import MovingCombination, ShrinkingQuadratics, signed_duals
 from bayesmkl.kernels.stacks.base import Stack
 from bayesmkl.kernels.stacks.dense import DenseStack
 
@@ -98,20 +98,6 @@ class PrimalMKLOptions(NamedTuple):
     max_iter: int = 500
 
 
-class PrimalMKLResult(NamedTuple):
-    r"""Weights, solutions, and the weights after every update.
-
-    Parameters
-    ----------
-    result : MKLResult
-        Objectives in the paper's scale, :math:`\lambda` times the standard form.
-    weights_history : ndarray of shape (n_iter, n_kernels)
-    """
-
-    result: MKLResult
-    weights_history: np.ndarray
-
-
 def solve_all(
     stack: Stack,
     targets: np.ndarray,
@@ -124,57 +110,17 @@ def solve_all(
     return gather(stack, weights, inner.solve_each(stack.combine(weights), targets, tol, starts))
 
 
-class Solver:
-    """Inner problems at weights that move, at the cost of what changed (see `bayesmkl.discriminative.svm.evaluator`).
-
-    Parameters
-    ----------
-    stack : Stack
-        Training kernels.
-    targets : ndarray of shape (n_tasks, n_samples)
-    inner : PrimalLoss
-    """
-
-    def __init__(self, stack: Stack, targets: np.ndarray, inner: PrimalLoss) -> None:
-        self._targets, self._inner = targets, inner
-        self._combination, self._quadratics = MovingCombination(stack), ShrinkingQuadratics(stack)
-
-    def __call__(
-        self, weights: np.ndarray, tol: float, starts: tuple[InnerSolution, ...] | None = None
-    ) -> WeightedFit:
-        """Do what `solve_all` does; quadratics of kernels without weight may be out of date."""
-        solutions = self._inner.solve_each(self._combination(weights), self._targets, tol, starts)
-        fit = WeightedFit(weights, sum(s.objective for s in solutions), weights, solutions)
-        return fit._replace(quadratics=self._quadratics(signed_duals(fit), weights))
-
-    def refresh(self, fit: WeightedFit) -> WeightedFit:
-        """Return `fit` with the quadratics of all kernels up to date."""
-        return fit._replace(quadratics=self._quadratics.refresh(signed_duals(fit), fit.kernel_weights))
-
-
 CERTAIN = 1e-6  # relative duality gap up to which rounding, not an unsolved inner problem, may be the reason
 
 
 class Trace:
-    """Objectives and weights after every update, the largest dual value that was met, and the stopping rule.
+    """Objectives after every update, the largest dual value that was met, and the stopping rule."""
 
-    `refresh` brings quadratics that are out of date up to date. Until then dual values are promises, which are looked
-    at where they would end the search.
-    """
-
-    def __init__(
-        self,
-        fit: WeightedFit,
-        reg: float,
-        options: PrimalMKLOptions,
-        on_step: OnStep,
-        refresh: Callable[[WeightedFit], WeightedFit] = lambda fit: fit,
-    ) -> None:
-        self.reg, self.options, self.on_step, self.refresh = reg, options, on_step, refresh
-        self.bound = self.promise = -np.inf
-        self.promising: WeightedFit | None = None
+    def __init__(self, fit: WeightedFit, reg: float, options: PrimalMKLOptions, on_step: OnStep) -> None:
+        self.reg, self.options, self.on_step = reg, options, on_step
+        self.bound = -np.inf
         self.see(fit)
-        self.objectives, self.weights = [primal_value(fit)], [fit.kernel_weights]
+        self.objectives = [primal_value(fit)]
 
     @property
     def n_updates(self) -> int:
@@ -183,27 +129,15 @@ class Trace:
 
     def see(self, fit: WeightedFit) -> None:
         """Take the dual value at the coefficients of `fit`: a bound of the optimum, wherever they come from."""
-        value = self._dual_value(fit)
-        if value > self.promise:
-            self.promise, self.promising = value, fit
-
-    def _dual_value(self, fit: WeightedFit) -> float:
         moved = fit.kernel_weights @ fit.quadratics - dual_norm(fit.quadratics, self.options.p_norm)
-        return fit.objective + 0.5 * float(moved)
-
-    def _keep_promise(self) -> None:
-        if self.promising is not None:
-            self.bound = max(self.bound, self._dual_value(self.refresh(self.promising)))
-            self.promise, self.promising = -np.inf, None
+        self.bound = max(self.bound, fit.objective + 0.5 * float(moved))
 
     def add(self, fit: WeightedFit) -> None:
         """Record an update of the weights."""
         self.see(fit)
         self.objectives.append(primal_value(fit))
-        self.weights.append(fit.kernel_weights)
-        if self.on_step is not None:
-            gap = self.gap(fit) / max(abs(fit.objective), 1e-300)
-            self.on_step(self.n_updates, f"relative duality gap {gap:.1e}")
+        gap = self.gap(fit) / max(abs(fit.objective), 1e-300)
+        self.on_step(self.n_updates, f"relative duality gap {gap:.1e}")
 
     def finish(self, fit: WeightedFit) -> None:
         """Take the inner problems, solved in full at the last weights, for those of the last update."""
@@ -211,36 +145,22 @@ class Trace:
         self.objectives[-1] = min(self.objectives[-1], primal_value(fit))
 
     def gap(self, fit: WeightedFit) -> float:
-        """Return the duality gap, in standard form, by promises too."""
-        return max(primal_value(fit) - max(self.bound, self.promise), 0.0)
-
-    def certified_gap(self, fit: WeightedFit) -> float:
-        """Return the duality gap."""
-        self._keep_promise()
-        if self.gap(fit) > 0.0:
-            self.bound = max(self.bound, self._dual_value(self.refresh(fit)))
-        return self.gap(fit)
+        """Return the duality gap, in standard form."""
+        return max(primal_value(fit) - self.bound, 0.0)
 
     def is_finished(self, fit: WeightedFit) -> bool:
         """Compare the gap with the primal value: a poor dual one may be far below zero, and large."""
-        allowed = self.options.tol * abs(primal_value(fit))
-        if self.gap(fit) > allowed:
-            return False
-        self._keep_promise()
-        return self.gap(fit) <= allowed
+        return self.gap(fit) <= self.options.tol * abs(primal_value(fit))
 
     def contradicts(self, fit: WeightedFit) -> bool:
         """Return whether weights that cannot be improved come from inner problems that are far from solved."""
-        return self.certified_gap(fit) > max(self.options.tol, CERTAIN) * abs(primal_value(fit))
+        return self.gap(fit) > max(self.options.tol, CERTAIN) * abs(primal_value(fit))
 
-    def result(self, fit: WeightedFit, outcome: Outcome, n_solves: int) -> PrimalMKLResult:
+    def result(self, fit: WeightedFit, outcome: Outcome, n_solves: int) -> MKLResult:
         """Return the fit of the last update with its history."""
         self.see(fit)
         history = self.reg * np.array(self.objectives)
-        return PrimalMKLResult(
-            result_of(fit, history.tolist(), outcome, n_solves, self.reg * self.certified_gap(fit)),
-            np.stack(self.weights),
-        )
+        return result_of(fit, history.tolist(), outcome, n_solves, self.reg * self.gap(fit))
 
 
 def primal_value(fit: WeightedFit) -> float:
@@ -262,8 +182,8 @@ def fit_primalmkl(
     inner: PrimalLoss,
     options: PrimalMKLOptions,
     start: np.ndarray | None = None,
-    on_step: OnStep = None,
-) -> PrimalMKLResult:
+    on_step: OnStep = silent,
+) -> MKLResult:
     """Learn kernel weights that all tasks share, and one learner per task.
 
     Parameters
@@ -280,7 +200,7 @@ def fit_primalmkl(
 
     Returns
     -------
-    PrimalMKLResult
+    MKLResult
         Its objective never rises from one update to the next.
 
     Examples
@@ -291,7 +211,7 @@ def fit_primalmkl(
     >>> x = np.linspace(-1.0, 1.0, 20)
     >>> stack = DenseStack(np.stack([np.outer(x, x), np.outer(x**2, x**2)]))
     >>> found = fit_primalmkl(stack, np.sign(x)[None], SquaredHinge(0.1), PrimalMKLOptions())
-    >>> found.result.kernel_weights.round(6), found.result.outcome.name
+    >>> found.kernel_weights.round(6), found.outcome.name
     (array([1., 0.]), 'CONVERGED')
     """
     uniform = np.full(stack.n_kernels, stack.n_kernels ** (-1.0 / options.p_norm))
@@ -310,21 +230,19 @@ def _by_spg(
     options: PrimalMKLOptions,
     weights: np.ndarray,
     on_step: OnStep,
-) -> PrimalMKLResult:
+) -> MKLResult:
     """Run projected spectral gradients on :math:`J(d)`, with a monotone line search."""
     inner_tol = INNER_SHARE * options.tol
-    solve = Solver(stack, targets, inner)
-    fit = solve(weights, inner_tol)
-    trace = Trace(fit, inner.reg, options, on_step, solve.refresh)
+    fit = solve_all(stack, targets, inner, weights, inner_tol)
+    trace = Trace(fit, inner.reg, options, on_step)
     n_solves = len(targets)
 
     def evaluate(point: np.ndarray) -> tuple[float, np.ndarray, WeightedFit]:
         nonlocal fit
-        fit = solve(point, inner_tol, fit.solutions)
+        fit = solve_all(stack, targets, inner, point, inner_tol, fit.solutions)
         trace.see(fit)
         return fit.objective, -0.5 * fit.quadratics, fit
 
-    stalled = np.full(stack.n_kernels, np.nan)  # nowhere
     while True:
         found = minimize_spg(
             evaluate,
@@ -336,10 +254,6 @@ def _by_spg(
         )
         n_solves += found.n_evaluations * len(targets)
         outcome = found.outcome
-        if outcome is Outcome.NOT_IMPROVING and not np.array_equal(found.point, stalled):
-            solve.refresh(found.payload)  # gradients of kernels without weight may have been out of date
-            weights = stalled = found.point
-            continue
         if outcome is Outcome.CONVERGED and trace.contradicts(found.payload):
             outcome = Outcome.NOT_IMPROVING
         blurred = found.payload.inner_gap > INNER_SHARE * options.tol * abs(found.value)
@@ -356,7 +270,7 @@ def _by_closed_form(
     options: PrimalMKLOptions,
     weights: np.ndarray,
     on_step: OnStep,
-) -> PrimalMKLResult:
+) -> MKLResult:
     r"""Alternate inner problems and :math:`d_m \propto \|w_m\|^{2/(p+1)}`: block coordinate descent."""
     fit = solve_all(stack, targets, inner, weights, INNER_SHARE * options.tol)
     trace = Trace(fit, inner.reg, options, on_step)
@@ -379,7 +293,7 @@ def _by_algorithm_1(
     options: PrimalMKLOptions,
     weights: np.ndarray,
     on_step: OnStep,
-) -> PrimalMKLResult:
+) -> MKLResult:
     """Alternate one step for the inner problems with Algorithm 4 for the weights."""
     problems = [inner.problem(target) for target in targets]
     nothing = np.zeros(stack.n_train)
@@ -587,7 +501,7 @@ def fit_lapmkl(
     targets: np.ndarray,
     options: LapMKLOptions,
     start: np.ndarray | None = None,
-    on_step: Callable[[int, str], None] | None = None,
+    on_step: OnStep = silent,
 ) -> MKLResult:
     r"""Learn kernel weights and the coefficients of all samples.
 
@@ -623,8 +537,7 @@ def fit_lapmkl(
         return at.objective / scale, at.gradient / scale, at
 
     def note(n_done: int, _: float, accepted: Evaluation) -> None:
-        if on_step is not None:
-            on_step(n_done, f"gap {_gap(accepted, p_norm):.1e}")
+        on_step(n_done, f"gap {_gap(accepted, p_norm):.1e}")
 
     found = minimize_spg(
         evaluate,

@@ -29,7 +29,7 @@ from scipy.optimize import linprog
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._numerics.simplex import project_simplex
 from bayesmkl._numerics.spectral_gradient import SPGOptions, minimize_spg
-from bayesmkl.discriminative.problems import InnerProblem, OnStep, WeightedFit, outer_gap
+from bayesmkl.discriminative.problems import InnerProblem, OnStep, WeightedFit, outer_gap, silent
 from bayesmkl.kernels.stacks.base import Stack
 
 ROUNDING = 1e-14  # weights that differ by less, relative to the largest, are the same
@@ -362,7 +362,7 @@ def descend_spectrally(
     project: Callable[[np.ndarray], np.ndarray],
     weights: np.ndarray,
     max_iter: int,
-    on_step: OnStep = None,
+    on_step: OnStep = silent,
     certify: Callable[[WeightedFit], bool] = lambda fit: False,
 ) -> tuple[WeightedFit, list[float], Outcome]:
     """Minimize by spectral projected gradients; where their errors stop the search, SVMs are solved more accurately.
@@ -396,8 +396,7 @@ def descend_spectrally(
         return evaluate.is_optimal(fit) or (is_over and certify(fit))
 
     def note(n_done: int, _: float, fit: WeightedFit) -> None:
-        if on_step is not None:
-            on_step(len(history) + n_done, evaluate.status(fit))
+        on_step(len(history) + n_done, evaluate.status(fit))
 
     history: list[float] = []
     while True:
@@ -433,7 +432,7 @@ def alternate(
     update: Callable[[WeightedFit, float], np.ndarray],
     weights: np.ndarray,
     max_iter: int,
-    on_step: OnStep = None,
+    on_step: OnStep = silent,
 ) -> tuple[WeightedFit, list[float], Outcome]:
     """Alternate SVMs and closed-form weight updates; the objective falls, down to the errors of the SVMs.
 
@@ -467,8 +466,7 @@ def alternate(
         if value < history[-1]:
             at, length = new, LONGER * length
             history.append(value)
-            if on_step is not None:
-                on_step(len(history) - 1, evaluate.status(at))
+            on_step(len(history) - 1, evaluate.status(at))
         elif length > 1.0:
             length = 1.0
         elif evaluate.tighten():

@@ -317,7 +317,10 @@ def solve_svm(
     if (unit := unit_of(float(kernel.diagonal().max()))) != 1.0:
         return _in_units(unit, solve_svm(kernel / unit, target, bounds * unit, tol, linear))
     if linear is None:
-        signed_dual, intercept = _classify(kernel, target, bounds, tol)
+        largest, shares = _shares(bounds)
+        svm = SVC(kernel="precomputed", C=largest, **libsvm_limits(len(target), tol))
+        box = lambda: classification_box(kernel, target, bounds)
+        signed_dual, intercept = train(svm, kernel, target, box, shares)
         linear = np.ones_like(target)
     else:
         signed_dual, intercept = _through_regression(kernel, target, bounds, linear, tol)
@@ -469,13 +472,6 @@ def _polish(
     return None
 
 
-def _classify(kernel: np.ndarray, target: np.ndarray, bounds: np.ndarray, tol: float) -> Any:
-    """Train LibSVM's classifier, for margins of one."""
-    largest, shares = _shares(bounds)
-    svm = SVC(kernel="precomputed", C=largest, **libsvm_limits(len(target), tol))
-    return train(svm, kernel, target, lambda: classification_box(kernel, target, bounds), shares)
-
-
 def _through_regression(
     kernel: np.ndarray, target: np.ndarray, bounds: np.ndarray, linear: np.ndarray, tol: float
 ) -> Any:
@@ -557,7 +553,7 @@ def regression_limits(
 def classification_box(
     kernel: np.ndarray, target: np.ndarray, bounds: float | np.ndarray, linear: np.ndarray | None = None
 ) -> BoxProblem:
-    """Return the dual of a classifier, with one bound for all samples or one for each."""
+    """Return the dual of a classifier."""
     margins = np.ones_like(target) if linear is None else linear
     return BoxProblem(kernel, target[None], margins[None], np.broadcast_to(bounds, target.shape))
 
@@ -565,7 +561,7 @@ def classification_box(
 def regression_box(
     kernel: np.ndarray, target: np.ndarray, bounds: float | np.ndarray, epsilon: float
 ) -> BoxProblem:
-    """Return the dual of support vector regression, with one bound for all samples or one for each."""
+    """Return the dual of support vector regression."""
     signs = np.stack([np.ones_like(target), -np.ones_like(target)])
     return BoxProblem(kernel, signs, signs * target - epsilon, np.broadcast_to(bounds, target.shape))
 
@@ -581,7 +577,7 @@ def train(
     svm: SVC | SVR,
     rows: np.ndarray,
     target: np.ndarray,
-    box: Callable[[], BoxProblem] | None,
+    box: Callable[[], BoxProblem] | None = None,
     weights: float | np.ndarray | None = None,
 ) -> tuple[np.ndarray, float]:
     """Fit an SVM with LibSVM; return signed dual and intercept, or those of `box` where it does not end.
@@ -593,14 +589,14 @@ def train(
     rows : ndarray
         Kernels or features of the samples.
     target : ndarray of shape (n_samples,)
-    box : callable or None
-        Returns the same problem as a BoxProblem. None returns what LibSVM has where it does not end, without a
-        warning.
+    box : callable, optional
+        Returns the same problem as a BoxProblem, which is solved where LibSVM does not end with few samples. By
+        default what LibSVM has is returned, with its warning.
     weights : ndarray of shape (n_samples,), optional
         Factors of the bounds.
     """
     few = box is not None and len(target) <= MOST_INTERIOR
-    if few or box is None:
+    if few:
         svm._warn_from_fit_status = _nothing
     svm.random_state = UNUSED
     with config_context(skip_parameter_validation=True):  # a fifth of the time of a small problem
@@ -667,4 +663,5 @@ def solve_squared_hinge(kernel: np.ndarray, target: np.ndarray, reg: float, tol:
         max_iter=round(STEPS_PER_SAMPLE * len(target)),
         cache_size=CACHE_MB,
     )
-    return train(svm, shifted, target, None)[0] / unit
+    svm._warn_from_fit_status = _nothing
+    return train(svm, shifted, target)[0] / unit

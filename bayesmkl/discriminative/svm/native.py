@@ -13,24 +13,13 @@ Centered kernels are not native.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.svm import SVC, SVR
 
-from bayesmkl.discriminative.svm.libsvm import (
-    MOST_POLISHED,
-    POLISHED_BELOW,
-    BoxProblem,
-    classification_box,
-    classification_limits,
-    libsvm_limits,
-    regression_box,
-    regression_limits,
-    settled,
-    train,
-)
+from bayesmkl.discriminative.svm.libsvm import MOST_INTERIOR, libsvm_limits, train
 from bayesmkl.discriminative.svm.one_kernel import (
     SVM,
     PrecomputedKernel,
@@ -41,6 +30,7 @@ from bayesmkl.discriminative.svm.one_kernel import (
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.base import Kernel
 from bayesmkl.kernels.functions import Cosine, Gaussian, Linear, Polynomial
+from bayesmkl.kernels.geometry import PairwiseGeometry
 from bayesmkl.kernels.normalize import Normalizer, Spherical, Trace
 from bayesmkl.kernels.sparse import is_sparse
 
@@ -82,25 +72,22 @@ class FeatureMap(NamedTuple):
 class NativeKernel(NamedTuple):
     r"""A kernel of LibSVM on mapped features.
 
+    SVMs of up to 2000 samples are trained on their kernel matrix, which takes little memory and no more time.
+
     Parameters
     ----------
-    kind : {"rbf", "poly", "linear"}
-    gamma : float
-        Of the Gaussian :math:`\exp(-\gamma \|x - z\|^2)`.
-    degree : int
-        Of the polynomial :math:`(x^\top z + c)^q`.
-    offset : float
-        :math:`c`.
+    kernel : Kernel
+        Gaussian, Polynomial or Linear, of mapped features.
+    parameters : mapping
+        The same for LibSVM.
     feature_map : FeatureMap
         For samples to come.
     features : ndarray of shape (n_train, n_features)
         Mapped training samples.
     """
 
-    kind: str
-    gamma: float
-    degree: int
-    offset: float
+    kernel: Kernel
+    parameters: Mapping[str, Any]
     feature_map: FeatureMap
     features: np.ndarray
 
@@ -118,46 +105,32 @@ class NativeKernel(NamedTuple):
         index = np.arange(len(target)) if subset is None else subset
         if one_class(target[index]):
             return constant_svm(float(target[index[0]]))
-        if (dense := self._dense(index, tol)) is not None:
-            return _at(index, dense.classify(target[index], C, tol))
-        svm = SVC(C=C, **self._parameters(), **libsvm_limits(len(index), tol))
-        box = lambda rows: classification_box(self.block(rows, index), target[index], C)
-        limits = lambda scores, v: classification_limits(scores, target[index], v)
-        return self._train(svm, target, index, subset, box, limits)
+        if len(index) <= MOST_INTERIOR:
+            svm = self._formed(index).classify(target[index], C, tol)
+            return svm._replace(support=index[svm.support])
+        return self._train(SVC(C=C, **self.parameters, **libsvm_limits(len(index), tol)), target, index)
 
     def regress(
         self, target: np.ndarray, C: float, epsilon: float, tol: float, subset: np.ndarray | None = None
     ) -> SVM:
         """Train support vector regression; see `OneKernel`."""
         index = np.arange(len(target)) if subset is None else subset
-        if (dense := self._dense(index, tol)) is not None:
-            return _at(index, dense.regress(target[index], C, epsilon, tol))
-        svm = SVR(C=C, epsilon=epsilon, **self._parameters(), **libsvm_limits(len(index), tol))
-        box = lambda rows: regression_box(self.block(rows, index), target[index], C, epsilon)
-        limits = lambda scores, v: regression_limits(scores, target[index], v, epsilon)
-        return self._train(svm, target, index, subset, box, limits)
+        if len(index) <= MOST_INTERIOR:
+            svm = self._formed(index).regress(target[index], C, epsilon, tol)
+            return svm._replace(support=index[svm.support])
+        machine = SVR(C=C, epsilon=epsilon, **self.parameters, **libsvm_limits(len(index), tol))
+        return self._train(machine, target, index)
 
     def block(self, rows: np.ndarray, columns: np.ndarray | slice) -> np.ndarray:
         """Return kernel values of mapped rows against training samples, (n_rows, n_columns)."""
-        others = self.features[columns]
-        values = rows @ others.T
-        if self.kind == "rbf":
-            values *= -2.0
-            values += np.einsum("ij,ij->i", rows, rows)[:, None]
-            values += np.einsum("ij,ij->i", others, others)
-            np.maximum(values, 0.0, out=values)
-            values *= -self.gamma
-            return np.exp(values, out=values)
-        if self.kind == "poly":
-            values += self.offset
-            with np.errstate(over="ignore"):
-                np.power(values, self.degree, out=values)
+        geometry = PairwiseGeometry(rows, self.features[columns])
+        values = np.empty(geometry.shape)
+        with np.errstate(over="ignore", invalid="ignore"):
+            self.kernel.evaluate(geometry, values)
         return _finite(values)
 
     def product(self, rows: np.ndarray, columns: np.ndarray, coef: np.ndarray) -> np.ndarray:
         """Return ``block(rows, columns) @ coef``, block by block."""
-        if self.kind == "linear":
-            return rows @ (coef @ self.features[columns])
         out = np.empty(len(rows))
         for part in row_blocks(len(rows), len(columns)):
             out[part] = self.block(rows[part], columns) @ coef
@@ -165,40 +138,13 @@ class NativeKernel(NamedTuple):
 
     def diagonal(self) -> np.ndarray:
         """Return k(x, x) of the training samples, (n_train,)."""
-        squares = np.einsum("ij,ij->i", self.features, self.features)
-        if self.kind == "rbf":
-            return np.ones(len(squares))
-        return (squares + self.offset) ** self.degree
+        return self.kernel.diagonal(self.features)
 
-    def _parameters(self) -> dict[str, Any]:
-        return {
-            "kernel": self.kind,
-            "gamma": self.gamma,
-            "degree": self.degree,
-            "coef0": self.offset,
-        }
-
-    def _dense(self, index: np.ndarray, tol: float) -> PrecomputedKernel | None:
-        """Return the matrix of a few samples for tolerances that LibSVM's single precision does not reach."""
-        if tol > POLISHED_BELOW or len(index) > MOST_POLISHED:
-            return None
+    def _formed(self, index: np.ndarray) -> PrecomputedKernel:
         return PrecomputedKernel(self.block(self.features[index], index))
 
-    def _train(
-        self,
-        svm: SVC | SVR,
-        target: np.ndarray,
-        index: np.ndarray,
-        subset: np.ndarray | None,
-        box: Callable[[np.ndarray], BoxProblem],
-        limits: Callable[[np.ndarray, np.ndarray], list[np.ndarray]],
-    ) -> SVM:
-        features = self.features if subset is None else self.features[index]
-        signed_dual, intercept = settled(
-            *train(svm, features, target[index], lambda: box(features)),
-            svm.C,
-            lambda v: limits(self.product(features, index, v), v),
-        )
+    def _train(self, svm: SVC | SVR, target: np.ndarray, index: np.ndarray) -> SVM:
+        signed_dual, intercept = train(svm, self.features[index], target[index])
         support = np.flatnonzero(signed_dual)
         return SVM(index[support], signed_dual[support], intercept)
 
@@ -210,10 +156,6 @@ def _finite(values: np.ndarray) -> np.ndarray:
             "`X`: the values of a kernel are not all finite. Scale the features, or lower a polynomial degree."
         )
     return values
-
-
-def _at(index: np.ndarray, svm: SVM) -> SVM:
-    return svm._replace(support=index[svm.support])
 
 
 def native_kernel(
@@ -256,27 +198,28 @@ def native_kernel(
         else:
             return None
     positions = np.arange(X.shape[1])[columns]
-    if type(kernel) is Gaussian:
-        return _native_gaussian(kernel, X, positions) if factor == 1.0 else None
+    parameters: dict[str, Any]
+    if type(kernel) is Gaussian:  # similarities to oneself are one: only `Trace` may change them
+        if factor != 1.0:
+            return None
+        mapped = FeatureMap(positions, X[:, positions].mean(axis=0))
+        parameters = {"kernel": "rbf", "gamma": kernel.factor}
+        return NativeKernel(kernel, parameters, mapped, mapped(X))
+    degree, offset = 1, 0.0
     if type(kernel) is Polynomial:
         degree, offset = int(kernel.degree), float(kernel.offset)
-    elif type(kernel) in (Linear, Cosine):
-        degree, offset, spherical = 1, 0.0, spherical or type(kernel) is Cosine
-    else:
+    elif type(kernel) not in (Linear, Cosine):
         return None
+    spherical = spherical or type(kernel) is Cosine
     if factor < 0.0 or (spherical and offset < 0.0):
         return None
     scale = factor ** (1.0 / degree)
-    constant = offset if spherical else 0.0
+    constant, offset = (offset, 0.0) if spherical else (0.0, scale * offset)
     mapped = FeatureMap(positions, np.zeros(len(positions)), constant, spherical, np.sqrt(scale))
-    kind = "poly" if type(kernel) is Polynomial else "linear"
-    return NativeKernel(kind, 1.0, degree, 0.0 if spherical else scale * offset, mapped, mapped(X))
-
-
-def _native_gaussian(kernel: Gaussian, X: np.ndarray, positions: np.ndarray) -> NativeKernel:
-    """Similarities to oneself are one already: neither normalization changes them."""
-    mapped = FeatureMap(positions, X[:, positions].mean(axis=0))
-    return NativeKernel("rbf", kernel.factor, 1, 0.0, mapped, mapped(X))
+    if type(kernel) is not Polynomial:
+        return NativeKernel(Linear(), {"kernel": "linear"}, mapped, mapped(X))
+    parameters = {"kernel": "poly", "gamma": 1.0, "degree": degree, "coef0": offset}
+    return NativeKernel(Polynomial(degree, offset), parameters, mapped, mapped(X))
 
 
 def native_kernels(bank: KernelBank) -> tuple[NativeKernel, ...] | None:

@@ -12,14 +12,13 @@ A solver that reads one column of its kernel at a time needs no localized kernel
 .. math:: K_\gamma(\cdot, x_j) = \sum_m \Gamma_m(\cdot, x_j) \circ K_m(\cdot, x_j)
 
 takes the columns of the base kernels alone. `GatedColumns` is that for gates with components (LMKL, C-LMKL), where
-inner problems with the attribute ``by_columns = True`` get it in the place of a matrix; `ByColumns` trains the
-classifiers of single kernels (SwMKL, LD-MKL) with such a solver.
+inner problems with the attribute ``by_columns = True`` get it in the place of a matrix; `classify_by_columns` trains
+the classifiers of single kernels (SwMKL, LD-MKL) with such a solver.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -56,7 +55,6 @@ class OneKernel(Protocol):
     @property
     def training_rows(self) -> np.ndarray:
         """Rows of the training samples; the first axis is `n_train`."""
-        ...
 
     def classify(self, target: np.ndarray, C: float, tol: float, subset: np.ndarray | None = None) -> SVM:
         """Train a support vector classifier.
@@ -71,25 +69,20 @@ class OneKernel(Protocol):
             Positions of the samples to train on, in that order; all of them by default. If they are of one class, the
             SVM is the constant of that class.
         """
-        ...
 
     def regress(
         self, target: np.ndarray, C: float, epsilon: float, tol: float, subset: np.ndarray | None = None
     ) -> SVM:
         """Train support vector regression on a target of shape (n_train,), on all samples or on a subset."""
-        ...
 
     def block(self, rows: np.ndarray, columns: np.ndarray | slice) -> np.ndarray:
         """Return kernel values of rows against training samples, (n_rows, n_columns); not to be written to."""
-        ...
 
     def product(self, rows: np.ndarray, columns: np.ndarray, coef: np.ndarray) -> np.ndarray:
         """Return ``block(rows, columns) @ coef`` without holding the block."""
-        ...
 
     def diagonal(self) -> np.ndarray:
         """Return k(x, x) of the training samples, (n_train,)."""
-        ...
 
 
 class PrecomputedKernel(NamedTuple):
@@ -153,109 +146,37 @@ class PrecomputedKernel(NamedTuple):
 NOT_HELD = PrecomputedKernel(np.zeros((0, 0)))  # the training kernel, where only rows are scored
 
 
-@dataclass(frozen=True, eq=False)
-class _Trained:
-    """A kernel that is trained in another way, and is itself otherwise."""
-
-    kernel: OneKernel
-
-    @property
-    def training_rows(self) -> np.ndarray:
-        """Rows of the training samples."""
-        return self.kernel.training_rows
-
-    def regress(
-        self, target: np.ndarray, C: float, epsilon: float, tol: float, subset: np.ndarray | None = None
-    ) -> SVM:
-        """Train support vector regression; see `OneKernel`."""
-        return self.kernel.regress(target, C, epsilon, tol, subset)
-
-    def block(self, rows: np.ndarray, columns: np.ndarray | slice) -> np.ndarray:
-        """Return kernel values; see `OneKernel`."""
-        return self.kernel.block(rows, columns)
-
-    def product(self, rows: np.ndarray, columns: np.ndarray, coef: np.ndarray) -> np.ndarray:
-        """Return ``block(rows, columns) @ coef``."""
-        return self.kernel.product(rows, columns, coef)
-
-    def diagonal(self) -> np.ndarray:
-        """Return k(x, x) of the training samples, (n_train,)."""
-        return self.kernel.diagonal()
-
-
-@dataclass(frozen=True, eq=False)
-class InOrder(_Trained):
-    """A kernel whose SVMs are trained on samples in a given order, whatever that of the training samples is.
-
-    Solutions of LibSVM depend on the order up to its tolerance.
+def classify_by_columns(
+    kernel: OneKernel, target: np.ndarray, solver: InnerProblem, tol: float, subset: np.ndarray | None = None
+) -> SVM:
+    """Train a classifier on one kernel with a solver that takes single columns of it.
 
     Parameters
     ----------
     kernel : OneKernel
-    order : ndarray of shape (n_train,)
-        Positions of the samples.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> rng = np.random.default_rng(0)
-    >>> x, shuffled = rng.normal(size=40), rng.permutation(40)
-    >>> y = np.where(x + rng.normal(size=40) > 0.0, 1.0, -1.0)
-    >>> def train(x, y):
-    ...     kernel = PrecomputedKernel(np.exp(-np.subtract.outer(x, x) ** 2))
-    ...     return scores(InOrder(kernel, np.argsort(x)), InOrder(kernel, np.argsort(x)).classify(y, 1.0, 0.1))
-    >>> bool(np.allclose(train(x, y)[shuffled], train(x[shuffled], y[shuffled]), rtol=0.0, atol=1e-12))
-    True
-    """
-
-    order: np.ndarray
-
-    def classify(self, target: np.ndarray, C: float, tol: float, subset: np.ndarray | None = None) -> SVM:
-        """Train a support vector classifier; see `OneKernel`."""
-        return self.kernel.classify(target, C, tol, self._ordered(subset))
-
-    def regress(
-        self, target: np.ndarray, C: float, epsilon: float, tol: float, subset: np.ndarray | None = None
-    ) -> SVM:
-        """Train support vector regression; see `OneKernel`."""
-        return self.kernel.regress(target, C, epsilon, tol, self._ordered(subset))
-
-    def _ordered(self, subset: np.ndarray | None) -> np.ndarray:
-        return self.order if subset is None else self.order[np.isin(self.order, subset)]
-
-
-@dataclass(frozen=True, eq=False)
-class ByColumns(_Trained):
-    """A kernel whose classifiers a solver trains from single columns.
-
-    Parameters
-    ----------
-    kernel : OneKernel
-        Regressions are trained as this kernel trains them.
+    target : ndarray of shape (n_train,)
+        Labels -1 and +1.
     solver : InnerProblem
-        With a parameter `C`, and ``by_columns = True``.
+        With ``by_columns = True``.
+    tol : float
+        Passed to the solver.
+    subset : ndarray, optional
+        Positions of the samples to train on; all by default.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from bayesmkl.discriminative.svm.one_kernel import ByColumns, PrecomputedKernel, scores
     >>> from bayesmkl.discriminative.global_weights.mwumkl import MultiplicativeWeights
-    >>> x = np.array([-2.0, 1.0, 3.0])
-    >>> kernel = ByColumns(PrecomputedKernel(np.outer(x, x)), MultiplicativeWeights(epsilon=0.01))
-    >>> svm = kernel.classify(np.array([-1.0, 1.0, 1.0]), C=10.0, tol=1e-3)
-    >>> scores(kernel, svm).round(1)
+    >>> from bayesmkl.discriminative.svm.one_kernel import PrecomputedKernel, classify_by_columns, scores
+    >>> x, y = np.array([-2.0, 1.0, 3.0]), np.array([-1.0, 1.0, 1.0])
+    >>> kernel = PrecomputedKernel(np.outer(x, x))
+    >>> scores(kernel, classify_by_columns(kernel, y, MultiplicativeWeights(10.0, 0.01), 1e-3)).round(1)
     array([-1. ,  1. ,  2.3])
     """
-
-    solver: Any
-
-    def classify(self, target: np.ndarray, C: float, tol: float, subset: np.ndarray | None = None) -> SVM:
-        """Train a support vector classifier with the solver, whose accuracy replaces `tol`; see `OneKernel`."""
-        index = np.arange(len(target)) if subset is None else subset
-        if one_class(target[index]):
-            return constant_svm(float(target[index[0]]))
-        columns = _SubsetColumns(self.kernel, index)
-        return _svm(self.solver._replace(C=C).solve(columns, target[index], tol), index)
+    index = np.arange(len(target)) if subset is None else subset
+    if one_class(target[index]):
+        return constant_svm(float(target[index[0]]))
+    return _svm(solver.solve(_SubsetColumns(kernel, index), target[index], tol), index)
 
 
 class _SubsetColumns:

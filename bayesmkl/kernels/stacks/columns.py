@@ -48,21 +48,9 @@ class ColumnCache:
         self._kept: OrderedDict[int, np.ndarray] = OrderedDict()
         self.capacity = int(min(cache_mb, MOST_MB) * MEGABYTE / (8 * column_entries))
 
-    def __contains__(self, i: int) -> bool:
-        """Return whether a column is kept."""
-        return i in self._kept
-
     def columns(self, index: Sequence[int] | np.ndarray, keep: bool = True) -> np.ndarray:
         """Return columns, (n_kernels, n_train, n_columns); with ``keep=False`` the cache stays as it is."""
         return np.stack(self.each(index, keep), axis=1).transpose(0, 2, 1)
-
-    def one(self, i: int, near: Callable[[int], list[int]]) -> np.ndarray:
-        """Return one column, (n_kernels, n_train); where it is missing, those that `near` names are kept as well."""
-        column = self._kept.get(i)
-        if column is None:
-            return self.each([i, *near(i)])[0]
-        self._kept.move_to_end(i)
-        return column
 
     def each(self, index: Sequence[int] | np.ndarray, keep: bool = True) -> list[np.ndarray]:
         """Return the columns one by one, each of shape (n_kernels, n_train)."""

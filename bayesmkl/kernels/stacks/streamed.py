@@ -637,7 +637,12 @@ def check_rows(X: Any, bank: KernelBank | None = None) -> None:
     if len(X) == 0:
         raise ValueError(f"`X` must have rows; got {X!r}.")
     if bank is not None:
-        _check_columns(X, bank)
+        bank.check_columns(X)
+        if X.shape[1] != bank.n_features_in_:
+            raise ValueError(
+                f"`X` must have the {bank.n_features_in_} columns of training; got {X!r}. Choose them when the "
+                "table is opened, `open_rows(path, columns=...)`."
+            )
     first = 0
     for block in X.blocks(max(1, BLOCK_ENTRIES // X.shape[1])):
         finite = np.isfinite(block)
@@ -649,20 +654,6 @@ def check_rows(X: Any, bank: KernelBank | None = None) -> None:
                 f"`X`: row {first + row} of {X!r} has {value} in column {name}. Leave such rows out, or fill them in."
             )
         first += len(block)
-
-
-def _check_columns(X: Any, bank: KernelBank) -> None:
-    names = getattr(bank, "feature_names_in_", None)
-    if X.shape[1] != bank.n_features_in_:
-        raise ValueError(
-            f"`X` must have the {bank.n_features_in_} columns of training; got {X!r}. Choose them when the table is "
-            "opened, `open_rows(path, columns=...)`."
-        )
-    if names is not None and X.columns is not None and list(names) != X.columns:
-        raise ValueError(
-            f"`X` must have the columns of training, {', '.join(names[:6])}, ..., in this order; got "
-            f"{', '.join(X.columns[:6])}, .... Name them when the table is opened, `open_rows(path, columns=...)`."
-        )
 
 
 def fit_bank_to_rows(bank: KernelBank, X: Any) -> KernelBank:
