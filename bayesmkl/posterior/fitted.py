@@ -444,16 +444,23 @@ def fitted_bemkl(
             f"and `to_datatree` alone. Fit a {PROCESSES[type(estimator)]} to the same kernels for the rest."
         )
     check_is_fitted(estimator, "posterior_")
-    bank, histories = estimator.kernel_bank_, getattr(estimator, "elbo_history_", ())
+    histories = getattr(estimator, "elbo_history_", ())
     return FittedBEMKL(
         estimator,
         states_of(estimator),
         (histories,) if isinstance(histories, np.ndarray) else tuple(histories),
         [str(name) for name in estimator.kernel_names_],
-        None if bank is None else list(bank.kernel_views_),
+        _views_of(estimator),
         _output_names(estimator),
         tuple(transformers),
     )
+
+
+def _views_of(estimator: Any) -> list[str] | None:
+    """Return the view of every kernel; None of precomputed ones without."""
+    if estimator.kernel_bank_ is not None:
+        return list(estimator.kernel_bank_.kernel_views_)
+    return None if getattr(estimator, "kernel_views", None) is None else estimator._kernel_views()
 
 
 def unwrapped(model: Any, kinds: tuple[type, ...]) -> tuple[Any, list[Any]] | None:
