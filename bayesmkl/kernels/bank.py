@@ -534,7 +534,9 @@ class KernelBank(TransformerMixin, BankAlgebra):
             stack[-1] = own.product((m, kernel, kernel.diagonal()) for m, kernel in kernels())[0]
         part = Together(copy.copy(self), own)
         self.kernels_, self.normalizers_ = [*self.kernels_, part], [*self.normalizers_, []]
-        self.kernel_names_, self.kernel_views_ = ([*own, TOGETHER] for own in (self.kernel_names_, self.kernel_views_))
+        self.kernel_names_, self.kernel_views_ = (
+            [*own, TOGETHER] for own in (self.kernel_names_, self.kernel_views_)
+        )
         self.view_positions_ = np.append(self.view_positions_, -1)
         self.kernels_known_psd_ = np.append(self.kernels_known_psd_, part.known_psd)
         self.n_kernels_ += 1

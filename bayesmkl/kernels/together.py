@@ -15,7 +15,7 @@ are orthogonal to all functions of single views where views are independent (Dur
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from itertools import combinations, groupby
+from itertools import groupby
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,8 +26,8 @@ from bayesmkl.kernels.geometry import PairwiseGeometry
 TOGETHER = "views together"
 CONSTANT = 1e-10  # part of a kernel around its mean that is rounding error
 TINY = float(np.finfo(float).tiny)
-# Position of a kernel, its values, NaN where samples lack its view, and similarities of rows to themselves. Kernels of
-# one view are neighbors.
+# Position of a kernel, its values, NaN where samples lack its view, and similarities of rows to themselves. Kernels
+# of one view are neighbors.
 Evaluated = Iterable[tuple[int, np.ndarray, np.ndarray]]
 
 
