@@ -1,8 +1,9 @@
 r"""The part "views together": functions of two views at once that no sum of functions of single views has.
 
 A view's kernel is the mean of its kernels, each centered in the measure of the training samples and of unit variance
-there, weighted by how few functions it has: by the mean square of its entries, which is one over its effective number
-of dimensions. With :math:`\bar K_v` that mean, of unit variance, the kernel of the part is the sum over pairs of
+there. Smooth ones count more, since products of rough functions of two views need far more samples: weights are
+:math:`d_m^{-2}`, where :math:`1 / d_m` is the mean square of the entries of kernel `m` and :math:`d_m` its effective
+number of dimensions. With :math:`\bar K_v` that mean, of unit variance, the kernel of the part is the sum over pairs of
 views,
 
 .. math:: \sum_{u < v} \bar K_u \circ \bar K_v
@@ -25,6 +26,7 @@ from bayesmkl.kernels.geometry import PairwiseGeometry
 
 TOGETHER = "views together"
 CONSTANT = 1e-10  # part of a kernel around its mean that is rounding error
+SMOOTH = 2  # power of the mean square of a kernel's entries, by which kernels of a view are weighted
 TINY = float(np.finfo(float).tiny)
 # Position of a kernel, its values, NaN where samples lack its view, and similarities of rows to themselves. Kernels
 # of one view are neighbors.
@@ -82,8 +84,9 @@ class ViewKernels(NamedTuple):
                 size, grand = share @ filled.diagonal(), share @ mean
                 if size - grand > CONSTANT * abs(size):
                     square = share @ np.square(filled) @ share - 2.0 * (share @ mean**2) + grand**2
-                    factors[m] = square / (size - grand) ** 3
-                    scales[v] += square / (size - grand) ** 2
+                    weight = (square / (size - grand) ** 2) ** SMOOTH
+                    factors[m] = weight / (size - grand)
+                    scales[v] += weight
                 total = total + factors[m] * kernel
             shares.append(_shares(total, counts))
             means.append(np.nan_to_num(total) @ shares[-1])
