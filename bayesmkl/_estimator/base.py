@@ -651,9 +651,14 @@ class BaseMKL(BaseEstimator):
             check_some_view(present_views(X, bank.views_))
         return X
 
+    @property
+    def _n_kernels_given(self) -> int:
+        """Number of kernels that `X` has where they are precomputed."""
+        return self.n_kernels_in_ - (self.together_ is not None)
+
     def _check_row_shape(self, shape: tuple[int, ...]) -> None:
         """Compare a stack of new samples with the training stack."""
-        n_train, n_kernels = self.n_features_in_, self.n_kernels_in_ - (self.together_ is not None)
+        n_train, n_kernels = self.n_features_in_, self._n_kernels_given
         fits = shape[1:] == (n_train, n_kernels) or (n_kernels == 1 and shape[1:] == (n_train,))
         if fits:
             return

@@ -3,8 +3,8 @@ r"""The part "views together": functions of two views at once that no sum of fun
 A view's kernel is the mean of its kernels, each centered in the measure of the training samples and of unit variance
 there. Smooth ones count more, since products of rough functions of two views need far more samples: weights are
 :math:`d_m^{-2}`, where :math:`1 / d_m` is the mean square of the entries of kernel `m` and :math:`d_m` its effective
-number of dimensions. With :math:`\bar K_v` that mean, of unit variance, the kernel of the part is the sum over pairs of
-views,
+number of dimensions. With :math:`\bar K_v` that mean, of unit variance, the kernel of the part is the sum over pairs
+of views,
 
 .. math:: \sum_{u < v} \bar K_u \circ \bar K_v
    = \tfrac12 \Big[ \Big(\sum_v \bar K_v\Big)^{\circ 2} - \sum_v \bar K_v^{\circ 2} \Big] .

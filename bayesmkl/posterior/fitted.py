@@ -315,7 +315,7 @@ class FittedBEMKL(NamedTuple):
 
     def _checked(self, kernels: ArrayLike) -> np.ndarray:
         """Return training kernels that were given back; raise for others."""
-        n_train, n_kernels = self.estimator.n_features_in_, self.estimator.n_kernels_in_
+        n_train, n_kernels = self.estimator.n_features_in_, self.estimator._n_kernels_given
         kernels = check_numbers("kernels", kernels)
         alone = n_kernels == 1 and kernels.shape == (n_train, n_train)
         if kernels.shape != (n_train, n_train, n_kernels) and not alone:
