@@ -101,7 +101,7 @@ class ViewKernels(NamedTuple):
     def each(self, kernels: Evaluated) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield the kernel of every view on some rows, and similarities of rows to themselves.
 
-        They are zero where samples lack the view, which is the mean.
+        Kernels are zero where samples lack the view, which is the mean, and similarities NaN.
         """
         for v, group in groupby(kernels, key=lambda one: self.views[one[0]]):
             total, own = 0.0, 0.0
@@ -111,15 +111,21 @@ class ViewKernels(NamedTuple):
             of_rows, half = np.nan_to_num(total) @ share, 0.5 * (share @ mean)
             total -= np.add.outer(of_rows - half, mean - half)
             own = self.scales[v] * (own - 2.0 * of_rows + 2.0 * half)
-            yield np.nan_to_num(self.scales[v] * total), np.nan_to_num(own)
+            yield np.nan_to_num(self.scales[v] * total), own
 
     def product(self, kernels: Evaluated) -> tuple[np.ndarray, np.ndarray]:
-        """Return the sum over pairs of views of the products of their kernels, and its similarities."""
-        sums, squares = [0.0, 0.0], [0.0, 0.0]
-        for of_view in self.each(kernels):
-            for k, values in enumerate(of_view):
+        """Return the sum over pairs of views of the products of their kernels, and its similarities.
+
+        These are NaN where samples have fewer than two views.
+        """
+        sums, squares, n_views = [0.0, 0.0], [0.0, 0.0], 0
+        for kernel, own in self.each(kernels):
+            n_views = n_views + ~np.isnan(own)
+            for k, values in enumerate((kernel, np.nan_to_num(own))):
                 sums[k], squares[k] = sums[k] + values, squares[k] + np.square(values)
         values, diagonal = (0.5 * (np.square(s) - q) for s, q in zip(sums, squares, strict=True))
+        values[n_views < 2] = diagonal[n_views < 2] = np.nan
+        values[:, (self.shares > 0.0).sum(axis=0) < 2] = np.nan
         return values, diagonal
 
 

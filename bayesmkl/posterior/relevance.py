@@ -711,7 +711,7 @@ class ViewsOfModel:
         for product, (u, v) in zip(found, pairs, strict=False):
             np.multiply(views[u], views[v], out=product)
         if len(pairs) < math.comb(len(self.names), 2):
-            found[-1] = self.own.product(self._kernels())[0] - found[:-1].sum(axis=0)
+            found[-1] = np.nan_to_num(self.own.product(self._kernels())[0]) - found[:-1].sum(axis=0)
         return found
 
     def _kernels(self) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:

@@ -110,9 +110,11 @@ class CompletingMKL(BaseMKL):
         own = self.together_
         if own is None:
             return kernels
-        nothing = np.zeros(kernels.shape[1])  # is asked of similarities of rows to themselves
+        there = np.argmax(own.shares > 0.0, axis=1)[
+            own.views
+        ]  # of similarities to themselves that is all to know
         order = np.argsort(own.views, kind="stable")
-        part, _ = own.product((m, kernels[m], nothing) for m in order)
+        part, _ = own.product((m, kernels[m], 0.0 * kernels[m][:, there[m]]) for m in order)
         return np.concatenate([kernels, part[None]])
 
     def _fit_stack(self, X: Samples, y: Targets, **check_y: Any) -> tuple[DenseStack, np.ndarray]:
