@@ -146,7 +146,7 @@ class _Additive(Simulation):
         super().__init__(stack, is_regression, options)
         own = {"normalize_y": False} if is_regression else {}
         kind = GPMKLRegressor if is_regression else GPMKLClassifier
-        self.estimator = kind("precomputed", inference=options, **own)
+        self.estimator = kind("precomputed", together=False, inference=options, **own)
         labels = np.arange(self.n_samples) % 2
         self.stack, _ = self.estimator._prepare(np.moveaxis(stack, 0, -1), labels)
         self.weight_prior, self.noise_prior = self.estimator._weight_prior(), NormalNoise().noise_prior

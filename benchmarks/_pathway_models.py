@@ -82,7 +82,8 @@ def inclusion(
     """Return the list whose expected false discovery rate is at most `NOMINAL`, and probabilities of inclusion."""
     estimator = GPMKLRegressor if is_regression else GPMKLClassifier
     with quietly():
-        model = estimator(KernelBank(Linear(), views=views), kernel_prior="spike-slab", random_state=seed)
+        bank, prior = KernelBank(Linear(), views=views), "spike-slab"
+        model = estimator(bank, kernel_prior=prior, together=False, random_state=seed)
         table = posterior.inclusion_table(model.fit(X, y), fdr=NOMINAL).set_index("view").loc[list(views)]
     selected = table["selected"].to_numpy(dtype=bool)
     probabilities = table["prob_included"].to_numpy(dtype=float)

@@ -116,6 +116,7 @@ def estimator(problem: Problem, inference: Any, random_state: int = 0) -> Any:
             "precomputed",
             kernel_prior=problem.weight_prior,
             intercept_std=INTERCEPT_STD,
+            together=False,
             inference=inference,
             random_state=random_state,
         )

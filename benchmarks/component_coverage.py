@@ -58,6 +58,7 @@ def simulate(task: str, seed: int, n_train: int, inference: str | Marginal) -> d
         KernelBank([Gaussian(width=1)], views="each", normalize="center"),
         kernel_prior=HalfT(DF, 1.0),
         intercept_std=1.0,
+        together=False,
         inference=inference,
         random_state=seed,
         **options,

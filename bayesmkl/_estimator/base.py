@@ -243,6 +243,7 @@ class BaseMKL(BaseEstimator):
     missing_views: Any = "error"
     unlabeled_label: Any = None
     present_: np.ndarray | None = None
+    together_: Any = None
     training_factors_: Any = None
     storage: Any = "auto"
 
@@ -517,9 +518,12 @@ class BaseMKL(BaseEstimator):
         in_place = in_place and kernels.flags.writeable
         return stack_with_absent(kernels, list(self.kernel_names_[which]), self.present_[which], in_place)
 
+    def _kernels_of(self, X: np.ndarray) -> np.ndarray:
+        """Return the kernels of the model from precomputed ones, with kernels first."""
+        return _kernels_first(X)
+
     def _stack_of_precomputed(self, X: np.ndarray) -> DenseStack:
-        kernels = _kernels_first(X)
-        stack = self._stack_of(kernels, in_place=False)
+        stack = self._stack_of(self._kernels_of(X), in_place=False)
         if self._needs_some_view:
             check_some_view(stack.present)
         return stack
@@ -590,9 +594,14 @@ class BaseMKL(BaseEstimator):
             check_some_view(present_views(X, bank.views_))
         return X
 
+    @property
+    def _n_kernels_given(self) -> int:
+        """Number of kernels that `X` has where they are precomputed."""
+        return self.n_kernels_in_ - (self.together_ is not None)
+
     def _check_row_shape(self, shape: tuple[int, ...]) -> None:
         """Compare a stack of new samples with the training stack."""
-        n_train, n_kernels = self.n_features_in_, self.n_kernels_in_
+        n_train, n_kernels = self.n_features_in_, self._n_kernels_given
         fits = shape[1:] == (n_train, n_kernels) or (n_kernels == 1 and shape[1:] == (n_train,))
         if fits:
             return

@@ -34,6 +34,7 @@ from bayesmkl.evaluation.plots import picture, plot_critical_difference, plot_sc
 from bayesmkl.evaluation.predictions import Predictions
 from bayesmkl.evaluation.significance import friedman
 from bayesmkl.evaluation.store import environment
+from bayesmkl.kernels.together import TOGETHER
 from bayesmkl.kernels.views import column_names
 from bayesmkl.posterior import (
     Diagnosis,
@@ -210,7 +211,7 @@ def _facts(about: Reported) -> str:
         counted(len(fitted.kernel_names), "kernel"),
     ]
     if fitted.kernel_views is not None:
-        pieces.append(counted(len(set(fitted.kernel_views)), "view"))
+        pieces.append(counted(len({*fitted.kernel_views} - {TOGETHER}), "view"))
     if about.X is not None:
         pieces.append(f"{np.shape(about.X)[0]} held-out samples")
     return " · ".join([*pieces, f"bayesmkl {__version__}"])

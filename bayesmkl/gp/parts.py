@@ -224,12 +224,13 @@ def draw_slopes(
     ndarray of shape (n_draws, n_outputs, n_features)
         Features of all views, one view after the other.
     """
-    counts = np.cumsum([len(kernels) for kernels in views])[:-1]
+    *counts, n_kernels = np.cumsum([len(kernels) for kernels in views])  # others have no slopes
     n_features = sum(len(kernels[0].variance) for kernels in views)
     n_outputs = draws.parameters.shape[1]
     mean, std = np.empty((2, len(draws.kernel_weights), n_outputs, n_features))
     for at in np.unique(draws.point):
-        sizes = np.split(draws.kernel_weights[at] ** 2 / np.asarray(covariance.units), counts)
+        of_kernels = draws.kernel_weights[at] ** 2 / np.asarray(covariance.units)
+        sizes = np.split(of_kernels[:n_kernels], counts)
         pairs = list(zip(sizes, views, strict=True))
         cross = np.concatenate([sum(w * k.cross for w, k in zip(*pair, strict=True)) for pair in pairs])
         prior = np.concatenate([sum(w * k.variance for w, k in zip(*pair, strict=True)) for pair in pairs])

@@ -517,6 +517,48 @@ def draw_scores(
     return residuals, scores - intercept - effects @ basis.T, scores, effects
 
 
+def shares_of_parts(
+    covariance: Covariance,
+    weights: np.ndarray,
+    draws: HyperDraws,
+    chosen: np.ndarray,
+    sample_weight: Any,
+    rng: np.random.Generator,
+) -> np.ndarray:
+    """Draw the shares of other parts of the same scores, (n_chosen, n_kernels).
+
+    Parameters
+    ----------
+    covariance : Covariance
+        Of the training scores, as the sum of the covariances of these parts.
+    weights : ndarray of shape (n_points, n_weights)
+        Of these parts at the points of the draws.
+    draws : HyperDraws
+    chosen : ndarray of int, of shape (n_chosen,)
+        Positions of the draws whose hyperparameters are taken.
+    sample_weight : ndarray of shape (n_samples,) or 1.0
+        How often samples count.
+    rng : numpy.random.Generator
+    """
+    points, point = np.unique(draws.point[chosen], return_inverse=True)
+    weights, n_outputs = weights[points], draws.parameters.shape[1]
+    prior = PriorParts(covariance, len(chosen), n_outputs, rng)
+    score = prior.total(weights, point)
+    residuals, of_parts = np.empty((2, *score.shape))
+    for at, i in enumerate(points):
+        here, matrix = np.flatnonzero(point == at), covariance.matrix(weights[at])
+        for k, sites in enumerate(draws._sites(i)):
+            drawn = draw_scores(
+                covariance, weights[at], condition(matrix, sites), sites, matrix, score[here, k], rng
+            )
+            residuals[here, k], of_parts[here, k] = drawn[:2]
+    total = _around(of_parts, np.broadcast_to(sample_weight, of_parts.shape[-1:]))
+    found = np.empty((len(chosen), covariance.stack.n_kernels))
+    for kernels, here, parts in prior.corrected(weights, point, residuals):
+        found[np.ix_(here, kernels)] = np.einsum("dkmi,dki->dm", parts, total[here])
+    return _of_variance(found)
+
+
 def leave_out(
     likelihood: Likelihood, y: np.ndarray, left: Cavity, parameters: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:

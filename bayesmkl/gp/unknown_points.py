@@ -297,7 +297,7 @@ class CompletedKernels:
         images : Images
             Of new samples.
         """
-        weights = images.weights
+        weights = images.weights[:-1]
         counts = (self.have * self.counts)[:, None]
         rest = (1.0 - weights.sum(axis=2, keepdims=True)) * counts / counts.sum(axis=2, keepdims=True)
         found = np.maximum(weights + rest, 0.0) * self.have[:, None]
@@ -391,9 +391,10 @@ class CompletedKernels:
         """Return the weights of training samples in the images of rows, and the variance around them in units.
 
         `similar` are mean kernels of the other views, `diagonal` that of each view. Weights are (n_views, n_rows,
-        n_train), variances (n_views, n_rows).
+        n_train), variances (n_views, n_rows). After those of views come, at -1, those of what no view tells.
         """
-        weights, rest = np.zeros_like(similar), self._others(diagonal)
+        weights = np.zeros((len(similar) + 1, *similar.shape[1:]))
+        rest = np.concatenate([self._others(diagonal), np.ones((1, diagonal.shape[1]))])
         for v, (h, factor, have) in enumerate(zip(self.told, self._factors, self.have, strict=True)):
             if factor is None:
                 rest[v] = 1.0

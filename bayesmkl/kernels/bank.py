@@ -26,6 +26,7 @@ from bayesmkl._utils.validation import check_choice, check_integer
 from bayesmkl.kernels.adapters import all_take_sparse, as_kernels
 from bayesmkl.kernels.base import Kernel, check_range, check_take_sparse, fit_kernel
 from bayesmkl.kernels.compose import BankAlgebra, per_view, placed, read_by_view
+from bayesmkl.kernels.functions import Linear
 from bayesmkl.kernels.geometry import PairwiseGeometry
 from bayesmkl.kernels.landmarks import SELECTIONS, landmarks_of_bank
 from bayesmkl.kernels.normalize import (
@@ -40,6 +41,7 @@ from bayesmkl.kernels.normalize import (
 from bayesmkl.kernels.presence import column_means, present_views, with_means
 from bayesmkl.kernels.slopes import Slopes, normalized_slopes
 from bayesmkl.kernels.sparse import columns_of, is_sparse, validate_sparse
+from bayesmkl.kernels.together import TOGETHER, Together, ViewKernels
 from bayesmkl.kernels.views import (
     View,
     check_samples,
@@ -49,6 +51,7 @@ from bayesmkl.kernels.views import (
     resolve_views,
 )
 
+MANY_LINEAR = 256  # kernels from which on linear ones are held by their features
 SURELY_THERE = 2**26  # bytes that are allocated without a check of available memory
 REMEDY = (
     "Compare samples with landmarks, KernelBank(landmarks=256), or use fewer samples or kernels. BEMKL estimators "
@@ -126,7 +129,7 @@ class KernelBank(TransformerMixin, BankAlgebra):
         The view of each kernel, in the order of `views`. Kernels of one view are neighbors, in the order of
         `kernels`.
     view_positions_ : ndarray of int of shape (n_kernels_,)
-        Position of the view of each kernel in `views_`.
+        Position of the view of each kernel in `views_`; -1 of the part "views together".
     n_kernels_ : int
         Number of kernels: views times kernel functions, unless views have their own.
     kernels_known_psd_ : ndarray of shape (n_kernels_,)
@@ -199,6 +202,8 @@ class KernelBank(TransformerMixin, BankAlgebra):
     >>> bank.set_params(kernels__right=Gaussian(width=2)).fit(X).kernel_names_[-1]
     'gaussian(width=2) · right'
     """
+
+    _with_together = False  # whether a fit appends the part "views together"; estimators say so
 
     def __init__(
         self,
@@ -347,7 +352,7 @@ class KernelBank(TransformerMixin, BankAlgebra):
             n_train if landmarks is None else landmarks if isinstance(landmarks, Integral) else len(landmarks)
         )
         functions = per_view("kernels", read_by_view("kernels", self.kernels, as_kernels), views)
-        return sum(map(len, functions)), n_train, int(n_basis)
+        return sum(map(len, functions)) + self._needs_room(functions), n_train, int(n_basis)
 
     def row_stack(self, X: Samples) -> np.ndarray:
         """Return the kernels between the rows of `X` and the basis points with kernels first.
@@ -462,24 +467,23 @@ class KernelBank(TransformerMixin, BankAlgebra):
         self.present_ = self._present(X_train)
         if not self.present_.all():
             self._refuse_empty_views()
-        stack = self._fit_kernels(normalize, keep, weights)
         self.kernels_known_psd_ = np.array([kernel.known_psd for kernel in kernels])
-        return stack
+        return self._fit_kernels(normalize, keep, weights, self._needs_room(functions))
 
     def _fit_kernels(
-        self, normalize: list[tuple[str, ...]], keep: bool, weights: np.ndarray | None
+        self, normalize: list[tuple[str, ...]], keep: bool, weights: np.ndarray | None, more: bool
     ) -> np.ndarray:
         """Fit kernels and normalizations to the basis; return the training kernels if they are to `keep`.
 
-        `normalize` are the normalizations of each view.
+        `normalize` are the normalizations of each view; `more` says whether the part "views together" comes last.
         """
         self.normalizers_: list[list[Normalizer]] = []
         basis, together = self.basis_, keep and self.landmarks_ is None
-        shape = self.n_kernels_, len(self.X_train_), len(basis)
+        shape = self.n_kernels_ + more, len(self.X_train_), len(basis)
         if keep and 8 * math.prod(shape) > SURELY_THERE:
             what = f"a stack of {shape[0]} kernels of {shape[1]} x {shape[2]} entries"
             require_memory(8 * math.prod(shape), what, REMEDY)
-        stack = np.empty((self.n_kernels_ if together else 0, len(basis), len(basis)))
+        stack = np.empty((shape[0] if together else 0, len(basis), len(basis)))
         for m, kernel, geometry, place in self._evaluations(basis):
             steps = normalize[self.view_positions_[m]]
             counts = weights if weights is None or place is None else weights[place[1][0]]
@@ -492,7 +496,46 @@ class KernelBank(TransformerMixin, BankAlgebra):
                 self.normalizers_.append(fit_training(steps, kernel, geometry, values, counts))
                 if place is not None:
                     put_present(values, place, stack[m])
+        if more:
+            stack = self._append_together(stack, weights)
         return self.evaluate(self.X_train_) if keep and not together else stack
+
+    def _needs_room(self, functions: Sequence[Sequence[Kernel]]) -> bool:
+        """Return whether kernels of views get the part "views together" after them.
+
+        Not if so many are all linear: they are held by their features, of which products of views have too many.
+        """
+        several, all_of = sum(map(bool, functions)) > 1, [one for own in functions for one in own]
+        linear = len(all_of) >= MANY_LINEAR and all(type(one) is Linear for one in all_of)
+        return self._with_together and several and not linear
+
+    def _append_together(self, stack: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
+        """Append the part "views together", if two views vary; return training kernels with it, if there are any."""
+
+        def kernels() -> Iterator[tuple[int, np.ndarray]]:
+            yield from enumerate(stack[:-1])
+            if not len(stack):
+                yield from ((m, kernel) for m, kernel, _ in self.each_with_diagonal(self.basis_))
+
+        own = ViewKernels.learn(kernels, self.view_positions_, weights)
+        if not own.are_several:
+            return stack[:-1]
+        if len(stack):
+            stack[-1] = own.product((m, kernel, kernel.diagonal()) for m, kernel in kernels())[0]
+        part = Together(copy.copy(self), own)
+        self.kernels_, self.normalizers_ = [*self.kernels_, part], [*self.normalizers_, []]
+        self.kernel_names_, self.kernel_views_ = (
+            [*own, TOGETHER] for own in (self.kernel_names_, self.kernel_views_)
+        )
+        self.view_positions_ = np.append(self.view_positions_, -1)
+        self.kernels_known_psd_ = np.append(self.kernels_known_psd_, part.known_psd)
+        self.n_kernels_ += 1
+        return stack
+
+    @property
+    def has_together(self) -> bool:
+        """Whether the last kernel is the part "views together"."""
+        return isinstance(self.kernels_[-1], Together)
 
     def _refuse_empty_views(self) -> None:
         for view, present in zip(self.views_, self.present_, strict=True):
@@ -547,7 +590,8 @@ class KernelBank(TransformerMixin, BankAlgebra):
         list of range
             One for each view.
         """
-        first = np.searchsorted(self.view_positions_, np.arange(len(self.views_) + 1)).tolist()
+        views = self.view_positions_[: self.n_kernels_ - self.has_together]
+        first = np.searchsorted(views, np.arange(len(self.views_) + 1)).tolist()
         return [range(start, stop) for start, stop in pairwise(first)]
 
     def are_centered(self) -> bool:
@@ -558,7 +602,8 @@ class KernelBank(TransformerMixin, BankAlgebra):
         bool
             False where "center" is not among the normalizations of some view.
         """
-        return all(any(isinstance(one, Center) for one in own) for own in self.normalizers_)
+        kernels = self.normalizers_[: self.n_kernels_ - self.has_together]
+        return all(any(isinstance(one, Center) for one in own) for own in kernels)
 
     def centering_errors(self) -> np.ndarray:
         """Return bounds on the rounding errors that centering leaves in the kernels.
@@ -707,6 +752,7 @@ class KernelBank(TransformerMixin, BankAlgebra):
             If a kernel has values that are not finite.
         """
         centered = [any(isinstance(one, Center) for one in own) for own in self.normalizers_]  # on all points
+        centered[-1] |= self.has_together
         sizes = [len(self.basis_) if centered[m] else count for m, count in enumerate(counts)]
         needed = [max(sizes[m] for m in own) for own in self.kernels_of_views()]
         for m, kernel, geometry, place in self._evaluations(X, needed):
@@ -734,13 +780,43 @@ class KernelBank(TransformerMixin, BankAlgebra):
             If a kernel has values that are not finite.
         """
         check_is_fitted(self, "normalizers_")
-        out = np.empty((len(self.X_train_), len(self.basis_)))
-        for m, kernel, geometry, place in self._evaluations(self.X_train_):
-            self._write(m, kernel, geometry, place, out)
-            yield out
+        yield from (kernel for _, kernel, _ in self.each_with_diagonal(self.X_train_))
+
+    def each_with_diagonal(self, X: np.ndarray) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+        """Yield the kernels of validated rows one by one, with similarities of rows to themselves.
+
+        All of them come in the same array.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_rows, n_features)
+            Query points in float64, with the columns of the training data.
+
+        Yields
+        ------
+        m : int
+            Position of the kernel.
+        rows : ndarray of shape (n_rows, n_basis)
+            Normalized; NaN where a view is absent.
+        diagonal : ndarray of shape (n_rows,)
+            Likewise.
+
+        Raises
+        ------
+        ValueError
+            If a kernel has values that are not finite.
+        """
+        out = np.empty((len(X), len(self.basis_)))
+        for m, kernel, geometry, place in self._evaluations(X):
+            diagonal = np.full(len(X), np.nan)
+            there = slice(None) if place is None else place[0][:, 0]
+            diagonal[there] = self._write(m, kernel, geometry, place, out, True)
+            yield m, out, diagonal
 
     def slopes(self, X: np.ndarray) -> Iterator[tuple[View, Slopes]]:
         """Yield the derivatives of every kernel by the features of its view, between rows and the basis points.
+
+        The part "views together" comes without.
 
         Parameters
         ----------
@@ -761,6 +837,8 @@ class KernelBank(TransformerMixin, BankAlgebra):
         own: PairwiseGeometry | None = None
         self._refuse_gates_of_own_views()
         for m, kernel, geometry, _ in self._evaluations(X):
+            if isinstance(kernel, Together):
+                return
             if own is None or own.X is not geometry.X:  # kernels of one view share distances
                 own = geometry if geometry.X is geometry.Z else PairwiseGeometry(geometry.X, geometry.X)
             found = normalized_slopes(kernel, self.normalizers_[m], geometry, own)
@@ -830,6 +908,9 @@ class KernelBank(TransformerMixin, BankAlgebra):
         if len(values):
             kernel = normalized_kernel(kernel, self.normalizers_[m])
             with naming_kernel(self.kernel_names_[m]):
+                if isinstance(kernel, Together):  # both at once
+                    values[...], diagonal = kernel.rows(geometry.X)
+                    return diagonal
                 kernel.evaluate(geometry, values)
                 check_finite(values)
                 if with_diagonal or self.normalizers_[m]:
@@ -871,6 +952,9 @@ class KernelBank(TransformerMixin, BankAlgebra):
                     of_rows_gates = of_basis_gates if is_basis else self._gates_of(X, m, rows)
                     wide[gates.tobytes()] = geometry.with_columns(of_rows_gates, of_basis_gates)
                 yield m, self.kernels_[m], wide[gates.tobytes()], place
+        if self.has_together:  # which sees all columns, whatever is absent
+            rows = self.basis_ if is_basis else X
+            yield self.n_kernels_ - 1, self.kernels_[-1], PairwiseGeometry(rows, self.basis_), None
 
     def _gates_of(self, X: np.ndarray, m: int, present: np.ndarray) -> np.ndarray:
         """Return the gate columns of rows that have the view of a kernel; raise where some lack them."""

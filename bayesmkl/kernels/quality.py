@@ -20,6 +20,7 @@ from scipy.linalg.lapack import dpotrf
 
 from bayesmkl._utils.units import LARGEST, SMALLEST
 from bayesmkl._utils.warnings import warn_user
+from bayesmkl.kernels.together import TOGETHER
 
 # All entries equal up to this share of the largest, half the digits of a float64.
 CONSTANT = 1e-8
@@ -158,6 +159,9 @@ class KernelInspector:
         name, known = self._names[m], bool(self._known[m])
         similarity = None if self._similarity is None else abs(float(self._similarity[m]))
         size, width = check_entries(name, kernel, similarity)
+        if name == TOGETHER:  # a product of others, whose scale does not matter
+            self._findings.append(_Finding(name))
+            return
         finding = _Finding(name, scale=float(size) if similarity is None else similarity)
         if self._lost[m] > LOST:
             finding = finding._replace(canceled=f"{name} (errors of up to {min(self._lost[m], 1.0):.0e})")

@@ -310,7 +310,7 @@ class FittedBEMKL(NamedTuple):
 
     def _checked(self, kernels: ArrayLike) -> np.ndarray:
         """Return training kernels that were given back; raise for others."""
-        n_train, n_kernels = self.estimator.n_features_in_, self.estimator.n_kernels_in_
+        n_train, n_kernels = self.estimator.n_features_in_, self.estimator._n_kernels_given
         kernels = check_numbers("kernels", kernels)
         alone = n_kernels == 1 and kernels.shape == (n_train, n_train)
         if kernels.shape != (n_train, n_train, n_kernels) and not alone:
@@ -448,17 +448,24 @@ def fitted_bemkl(
             f"and `to_datatree` alone. Fit a {PROCESSES[type(estimator)]} to the same kernels for the rest."
         )
     check_is_fitted(estimator, "posterior_")
-    bank, histories = estimator.kernel_bank_, getattr(estimator, "elbo_history_", ())
+    histories = getattr(estimator, "elbo_history_", ())
     labels = _output_labels(estimator)
     return FittedBEMKL(
         estimator,
         states_of(estimator),
         (histories,) if isinstance(histories, np.ndarray) else tuple(histories),
         [str(name) for name in estimator.kernel_names_],
-        None if bank is None else list(bank.kernel_views_),
+        _views_of(estimator),
         None if labels is None else [str(label) for label in labels],
         tuple(transformers),
     )
+
+
+def _views_of(estimator: Any) -> list[str] | None:
+    """Return the view of every kernel; None of precomputed ones without."""
+    if estimator.kernel_bank_ is not None:
+        return list(estimator.kernel_bank_.kernel_views_)
+    return None if getattr(estimator, "kernel_views", None) is None else estimator._kernel_views()
 
 
 def unwrapped(model: Any, kinds: tuple[type, ...]) -> tuple[Any, list[Any]] | None:

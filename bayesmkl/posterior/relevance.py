@@ -1,7 +1,6 @@
-r"""Is there any signal, which views does it need, and do they act together? Refits, compared on left-out samples.
+r"""Is there any signal, which views does it need, and which act together? Refits, compared on left-out samples.
 
-A model is fitted again without some kernels, or with one more. How samples are left out depends
-on what a posterior is good for:
+A model is fitted again without some kernels. How samples are left out depends on what a posterior is good for:
 
 * additive Gaussian processes have cavities;
 * so has BEMKL by "nuts" and "gibbs", given draws of its kernel weights (both in `bayesmkl.posterior.loo`);
@@ -22,8 +21,10 @@ from __future__ import annotations
 
 import copy
 import itertools
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,16 +39,20 @@ from sklearn.model_selection import KFold, StratifiedKFold
 
 from bayesmkl._utils.options import Storage
 from bayesmkl._utils.progress import step_progress
-from bayesmkl._utils.validation import check_choice, check_flag, shown
+from bayesmkl._utils.threads import blas_threads_for
+from bayesmkl._utils.validation import check_choice, check_flag, check_probability, generator_of, shown
 from bayesmkl._utils.warnings import holding_back, warn_user
 from bayesmkl.bemkl.ascent import Fit
 from bayesmkl.bemkl.base import FitTask
 from bayesmkl.bemkl.moments import LOG_2PI, Dirichlet, Gamma, SpikeSlab
 from bayesmkl.bemkl.reading import ScoreDraws, class_scores, log_probabilities
+from bayesmkl.gp.reading import shares_of_parts
 from bayesmkl.kernels.stacks.base import Stack
 from bayesmkl.kernels.stacks.dense import DenseStack, stored_array
-from bayesmkl.posterior.fitted import FittedBEMKL, fitted_bemkl, public, states_of
+from bayesmkl.kernels.together import TOGETHER, ViewKernels
+from bayesmkl.posterior.fitted import FittedBEMKL, evenly, fitted_bemkl, public, states_of
 from bayesmkl.posterior.loo import leave_one_out_of_draws
+from bayesmkl.posterior.tables import OF_SHARES, table_of_draws
 
 STEPS = np.linspace(-12.0, 12.0, 1001)
 NEAR = np.linspace(-8.0, 8.0, 1601)  # intercepts of scores, of which one is next to the mode
@@ -60,8 +65,8 @@ N_FOLDS = 10
 TOL = 1e-4  # of the bound in folds: probabilities need no more
 ALL = "all"  # name of the row of all views together
 VERDICTS = {True: ("signal", "no signal"), False: ("needed", "not shown")}
-ANY = "any two"  # name of the row of all pairs together
-MOST_PAIRS = 10  # that are asked about one by one where nobody says so
+MOST_PAIRS = 21  # that are asked about one by one where nobody says so
+INTERACTION_DRAWS = 400
 
 
 @public
@@ -104,7 +109,8 @@ def relevance(
         * ``pareto_k``: :math:`\hat k` of the fit without it, as `pareto_k_` of the model: above 0.7 do not rely on
           the row; NaN of fits without importance weights;
         * ``verdict``: of all "signal" where the difference is above two standard errors, else "no signal"; of a view
-          "needed" or "not shown". A view is not needed where others say the same.
+          "needed" or "not shown". A view is not needed where others say the same. Without a view the part "views
+          together" is that of the others.
 
     Raises
     ------
@@ -122,7 +128,7 @@ def relevance(
 
     See Also
     --------
-    interaction_table : Do views act together? Where only their product tells, this table says "no signal".
+    interaction_table : Which views act together.
 
     Notes
     -----
@@ -192,37 +198,34 @@ def relevance(
 def interaction_table(
     model: BaseEstimator,
     pairs: Sequence[Sequence[str]] | None = None,
+    ci_prob: float = 0.94,
     *,
-    verbose: bool = True,
+    random_state: int | np.random.Generator | None = None,
 ) -> pd.DataFrame:
-    r"""Say whether views act together, in ways that a sum of functions of single views cannot follow.
+    r"""List which views act together, in ways that no sum of functions of single views can follow.
 
-    An additive model of a product, one view saying which way another points, finds that neither matters. The model
-    is fitted again with one kernel more, the product of kernels of two views, and compared on left-out samples.
+    That is the part "views together" of the score, which models have from two views on: a sum over pairs of views,
+    whose shares are read off here. Nothing is refitted.
 
     Parameters
     ----------
     model : GPMKLClassifier, GPMKLRegressor, GPMKLOrdinalClassifier or GPMKLSurvival
-        Fitted, with at least two views (or kernels, where they were precomputed) that all samples have; or a Pipeline
-        or search that ends in one.
+        Fitted with ``together=True``, without landmarks; or a Pipeline or search that ends in one.
     pairs : sequence of pairs of names, default=None
-        Views to ask about, two at a time. None: all pairs where there are at most 10, else only the first row.
-    verbose : bool, default=True
-        Show a progress bar on a terminal for refits of over five seconds.
+        Views to ask about, two at a time; precomputed kernels without `kernel_views` are their own views. None: all
+        pairs where there are at most 21, else only the first row.
+    %(ci_prob)s
+    random_state : int, numpy.random.Generator or None, default=None
+        Seed or source of the draws.
 
     Returns
     -------
     pandas.DataFrame
-        A row for all pairs together, "any two", if there are more than two views; then one per pair, by falling
-        ``elpd_diff``. Columns:
+        A row for all pairs, "views together", then one per pair, by falling share. Columns:
 
         * ``views``: such as "genes × clinic";
-        * ``elpd_diff``, ``se``: how much more the log density of all left-out samples is with the product than
-          without it, in nats, and the standard error of that difference over samples;
-        * ``log_evidence_diff``: the same of the log evidence, which is the log Bayes factor; Markov chains and models
-          of more than two classes have no evidence, and no such column;
-        * ``pareto_k``: :math:`\hat k` of the refit: above 0.7 do not rely on the row; NaN of Markov chains;
-        * ``verdict``: "interaction" where the difference is above two standard errors, else "not shown".
+        * ``share``, ``share_std``, ``share_lower``, ``share_upper``: of the score, as in :func:`view_table`, with
+          Monte Carlo errors and ``interval_by`` as there.
 
     Raises
     ------
@@ -231,27 +234,18 @@ def interaction_table(
     NotFittedError
         Before `fit`.
     ValueError
-        For a single view, views that samples lack, or `pairs` that are none.
-
-    Warns
-    -----
-    ConvergenceWarning
-        Once, if some of the refits did not converge.
+        For a model without the part, or with landmarks; for `pairs` that are none, and a `ci_prob` out of range.
 
     See Also
     --------
-    relevance : Which views the model needs, by refits without them.
+    view_table : Shares of all parts.
+    relevance : Which of them the model needs, by refits without them.
 
     Notes
     -----
-    With :math:`\bar K_v` the mean of the kernels of a view, each centered and of unit trace per sample, the kernel of
-    a pair is the product of their entries, :math:`(\bar K_u)_{ij} (\bar K_v)_{ij}`: that of the interaction in an
-    analysis of variance of functions [1]_. Since both factors are centered, it has no part in functions of one view,
-    up to what views have in common. All pairs together have the sum of these kernels, so that many views are one
-    refit. A refit takes as long as the fit.
-
-    To follow an interaction, give the model a view of the columns of both, or a
-    :class:`~bayesmkl.kernels.Gate` where one of them says when the other matters.
+    With :math:`\bar K_v` the kernel of a view, centered and of unit variance in training, the kernel of a pair is the
+    product of entries, :math:`(\bar K_u)_{ij} (\bar K_v)_{ij}`: that of the interaction in an analysis of variance of
+    functions [1]_. All pairs have one weight, so that what the data do not tell of them they share.
 
     References
     ----------
@@ -265,33 +259,42 @@ def interaction_table(
     >>> from bayesmkl.posterior import interaction_table
     >>> X = np.random.default_rng(0).normal(size=(60, 3))
     >>> bank = KernelBank("auto", views={"left": 0, "right": 1, "other": 2})
-    >>> table = interaction_table(GPMKLRegressor(bank).fit(X, X[:, 0] * X[:, 1]))
-    >>> print(table[["views", "verdict"]].to_string(index=False))
-             views     verdict
-           any two interaction
-      left × right interaction
-    right × other    not shown
-     left × other    not shown
+    >>> table = interaction_table(GPMKLRegressor(bank).fit(X, X[:, 0] * X[:, 1]), random_state=0)
+    >>> table["views"].tolist()[:2], bool(table["share_lower"][1] > 0.5)
+    (['views together', 'left × right'], True)
     """
+    ci_prob, rng = check_probability("ci_prob", ci_prob), generator_of("random_state", random_state)
     fitted = fitted_bemkl(model, of_outcome=True)
-    check_flag("verbose", verbose)
-    views = _views(fitted)
-    fitted.refuse_landmarks("refits with products of kernels")
-    chosen = _pairs(pairs, list(views))
-    refits, needed = ProcessRefits(fitted), chosen or itertools.combinations(views, 2)
-    kernels = stored_array(refits.stack)
-    together = {(u, v): product_of(kernels[views[u]], kernels[views[v]]) for u, v in needed}
-    asked: list[tuple[str, np.ndarray]] = []
-    if len(together) > 1:
-        asked.append((ANY, sum(together.values()) / len(together)))  # type: ignore[arg-type]
-    asked += [(f"{u} × {v}", together[u, v]) for u, v in chosen]
-    found, rows = refitted([partial(refits.with_kernel, kernel) for _, kernel in asked], verbose), []
-    for (name, _), fit in zip(asked, found, strict=True):
-        difference = fit.ahead_of(refits.own)
-        verdict = "interaction" if is_clear(difference) else "not shown"
-        rows.append({"views": name, **difference, "pareto_k": fit.pareto_k, "verdict": verdict})
-    warn_of_open(found, "draws")
-    return by_falling_difference(pd.DataFrame(rows), len(asked) - len(chosen))
+    estimator = fitted.estimator
+    if not fitted.is_marginal:
+        raise TypeError(
+            f"`model` must be an estimator of bayesmkl.gp; got {type(estimator).__name__}. Fit "
+            "GPMKLClassifier or GPMKLRegressor to the same bank."
+        )
+    fitted.refuse_landmarks("shares of pairs of views")
+    if not estimator._has_together:
+        raise ValueError(
+            f'`model` must have the part "views together"; got one with together={estimator.together} and '
+            f"{len(set(estimator._kernel_views()))} views. Fit it with together=True to at least two views that "
+            "vary, KernelBank(views={...})."
+        )
+    stack, draws = estimator._stored_training(), fitted.states[0]
+    of_views, last = ViewsOfModel(estimator, stack, np.arange(stack.n_kernels - 1)), stack.n_kernels - 1
+    asked = _pairs(pairs, of_views.names)
+    kernels = of_views.products(asked)
+    covariance, chosen = estimator._covariance(stack), evenly(draws.n_draws, INTERACTION_DRAWS)
+    parts = DenseStack(np.concatenate([stored_array(stack)[:last], kernels]))
+    times = np.repeat([1, len(kernels), 1], [last, 1, draws.weights.shape[1] - last - 1])
+    split = covariance._replace(stack=parts, units=np.repeat(covariance.units, times[: last + 1]))
+    counts = 1.0 if estimator.sample_weight_ is None else estimator.sample_weight_
+    with blas_threads_for(fitted.n_samples):
+        weights = np.repeat(draws.weights, times, axis=1)
+        found = shares_of_parts(split, weights, draws, chosen, counts, rng)[:, last:]
+    values = np.column_stack([found.sum(axis=1), found[:, : len(asked)]])
+    order = np.append(0, 1 + np.argsort(-values[:, 1:].mean(axis=0), kind="stable"))
+    names = [TOGETHER, *(f"{u} × {v}" for u, v in asked)]
+    rows = [{"views": names[k]} for k in order]
+    return table_of_draws(fitted, rows, values[:, order], ci_prob).rename(columns=OF_SHARES)
 
 
 class InterceptOnly(NamedTuple):
@@ -503,13 +506,17 @@ class ProcessRefits:
         """Fit with the kernels of a mask."""
         if not kept.any():
             return self.without_kernels()
-        positions = np.flatnonzero(kept)
-        return Accuracy(*self.estimator._refit(self.stack.select(positions), positions))
-
-    def with_kernel(self, kernel: np.ndarray) -> Accuracy:
-        """Fit with one more, (n_samples, n_samples), which is in the group of the first where priors have groups."""
-        stack = DenseStack(np.concatenate([stored_array(self.stack), kernel[None]]))
-        return Accuracy(*self.estimator._refit(stack, np.append(np.arange(self.stack.n_kernels), 0)))
+        positions, kernels = np.flatnonzero(kept), None
+        if (
+            self.estimator._has_together and kept[-1] and not kept.all()
+        ):  # the part of the views that are left
+            of_views = ViewsOfModel(self.estimator, self.stack, positions[:-1])
+            positions, kernels = positions[:-1], of_views.products([])
+        stack = self.stack.select(positions)
+        if kernels is not None and kernels.any():
+            stack = DenseStack(np.concatenate([stored_array(stack), kernels]))
+            positions = np.append(positions, len(kept) - 1)
+        return Accuracy(*self.estimator._refit(stack, positions))
 
     def without_kernels(self) -> Accuracy:
         """Fit with a constant kernel, which says nothing that the intercept does not."""
@@ -670,56 +677,53 @@ def _log_density(score: Any, noise: float, y: np.ndarray) -> np.ndarray:
     return norm.logpdf(y, score.mean, np.sqrt(noise + score.variance))
 
 
-def product_of(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Return the kernel of the interaction of two views, (n_samples, n_samples).
+class ViewsOfModel:
+    """Training kernels of an additive Gaussian process by views, for the products of two of them.
 
     Parameters
     ----------
-    left, right : ndarray of shape (n_kernels_of_view, n_samples, n_samples)
-        Training kernels of the views.
-
-    Examples
-    --------
-    >>> left, right = np.array([[[2.0, 0.0], [0.0, 2.0]]]), np.array([[[1.0, -1.0], [-1.0, 1.0]]])
-    >>> product_of(left, right)
-    array([[1., 1.],
-           [1., 1.]])
+    estimator : BaseGPMKL
+    stack : Stack
+        Its training kernels.
+    positions : ndarray of int
+        Of the kernels that belong to views.
     """
-    return _mean_centered(left) * _mean_centered(right)
 
+    def __init__(self, estimator: Any, stack: Stack, positions: np.ndarray) -> None:
+        self.stack, self.positions, self.present = stack, positions, estimator.present_
+        of_kernels = np.array(estimator._kernel_views(), dtype=object)[positions]
+        self.names: list[str] = list(dict.fromkeys(of_kernels))
+        self.members = np.array([self.names.index(name) for name in of_kernels], dtype=int)
+        self.own: ViewKernels | None = None
+        if len(self.names) > 1:
+            pairs = partial(map, itemgetter(0, 1))
+            self.own = ViewKernels.learn(
+                lambda: pairs(self._kernels()), self.members, estimator.sample_weight_
+            )
 
-def _mean_centered(kernels: np.ndarray) -> np.ndarray:
-    """Return the mean of kernels, each centered and with a mean diagonal of one; constant ones have no part."""
-    total = np.zeros(kernels.shape[1:])
-    for kernel in kernels:
-        of_rows = kernel.mean(axis=0)
-        centered = kernel - of_rows - of_rows[:, None] + of_rows.mean()
-        mean = np.trace(centered) / len(kernel)
-        if mean > 1e-10 * np.trace(kernel) / len(kernel):
-            total += centered / mean
-    return total / len(kernels)
+    def products(self, pairs: Sequence[tuple[str, str]]) -> np.ndarray:
+        """Return the kernels of pairs, and last the sum of all others, (n_pairs + 1, n_samples, n_samples)."""
+        found = np.zeros((len(pairs) + 1, self.stack.n_train, self.stack.n_train))
+        if self.own is None:
+            return found
+        wanted = set(itertools.chain(*pairs))
+        each = zip(self.names, self.own.each(self._kernels()), strict=True)
+        views = {name: values for name, (values, _) in each if name in wanted}
+        for product, (u, v) in zip(found, pairs, strict=False):
+            np.multiply(views[u], views[v], out=product)
+        if len(pairs) < math.comb(len(self.names), 2):
+            found[-1] = np.nan_to_num(self.own.product(self._kernels())[0]) - found[:-1].sum(axis=0)
+        return found
 
-
-def _views(fitted: FittedBEMKL) -> dict[str, list[int]]:
-    """Return the positions of the kernels of every view; raise where a model has no pair of them."""
-    if not fitted.is_marginal:
-        raise TypeError(
-            f"`model` must be an estimator of bayesmkl.gp; got {type(fitted.estimator).__name__}. Fit "
-            "GPMKLClassifier or GPMKLRegressor to the same bank."
-        )
-    if fitted.estimator.kernel_centers_ is not None:
-        raise ValueError(
-            "`model` integrates over missing views, whose products are not known. Fit it to the samples that have "
-            "all views."
-        )
-    views: dict[str, list[int]] = {}
-    for position, view in enumerate(fitted.kernel_groups(None)):
-        views.setdefault(view, []).append(position)
-    if len(views) < 2:
-        raise ValueError(
-            f"`model` must have at least two views; got {shown(list(views))}. Name them, KernelBank(views={{...}})."
-        )
-    return views
+    def _kernels(self) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+        """Go through kernels view by view, with NaN where samples lack them."""
+        order = np.argsort(self.members, kind="stable")
+        for m, kernel in zip(order, self.stack.each(self.positions[order]), strict=True):
+            values = np.array(kernel, dtype=float)
+            if self.present is not None:
+                absent = ~self.present[self.positions[m]]
+                values[absent] = values[:, absent] = np.nan
+            yield m, values, values.diagonal()
 
 
 def _pairs(pairs: Any, views: list[str]) -> list[tuple[str, str]]:

@@ -324,13 +324,15 @@ def _probabilities(bank: Any, rows: np.ndarray) -> np.ndarray:
         raise ValueError(
             "`conditional` must be False with landmarks, which have no samples' views. Fit without."
         )
-    views = bank.view_positions_
-    training = stack_with_absent(bank.train_stack(), bank.kernel_names_)
+    views = bank.view_positions_[bank.view_positions_ >= 0]  # without the part "views together"
+    own = slice(len(views))
+    training = stack_with_absent(bank.train_stack()[own], bank.kernel_names_[own])
     centers = find_centers(training)
     completed = CompletedKernels(centers.rows(training), centers.spread, views)
     kernels, diagonal = bank.rows_and_diagonal(rows)
-    stack = stack_with_absent(kernels, bank.kernel_names_, bank.present_[views])
-    return completed.probabilities(completed.images(centers.rows(stack), centers.diagonal(stack, diagonal)))
+    stack = stack_with_absent(kernels[own], bank.kernel_names_[own], bank.present_[views])
+    diagonal = centers.diagonal(stack, diagonal[own])
+    return completed.probabilities(completed.images(centers.rows(stack), diagonal))
 
 
 def _drawn(

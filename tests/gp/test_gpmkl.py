@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+import re
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -20,17 +22,19 @@ from sklearn.preprocessing import StandardScaler
 from bayesmkl import GPMKLClassifier, GPMKLRegressor, KernelBank, load_model, save_model
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl.datasets import load_wdbc
-from bayesmkl.gp import HalfT, Marginal
+from bayesmkl.gp import HalfT, Marginal, SpikeSlabWeights
 from bayesmkl.gp.estimators import base
 from bayesmkl.gp.estimators.base import overall
 from bayesmkl.gp.reading import score_moments
 from bayesmkl.kernels import Gaussian, Linear
 from bayesmkl.posterior import (
+    inclusion_table,
     kernel_table,
     plot_kernel_weights,
     refine_posterior,
     relevance,
     to_datatree,
+    view_table,
 )
 
 FEW = Marginal(n_points=200, n_draws=400)
@@ -521,3 +525,173 @@ def test_predictions_from_few_points_in_single_precision_are_those_of_all_in_dou
     np.testing.assert_allclose(without_room.predict_proba(X)[:, 1], found, atol=1e-4)
     np.testing.assert_allclose(without_room.predict_proba(X[:1])[:, 1], found[:1], atol=1e-4)
     assert [text.split(":")[0] for text in told] == ["predictions"]
+
+
+# --------------------------------------------------------------------------------------------------- views together
+
+THREE = {"a": [0, 1], "b": [2], "c": [3, 4]}
+
+
+def of_three(n=60, seed=0, **options):
+    X = np.random.default_rng(seed).normal(size=(n, 5))
+    return (
+        X,
+        X[:, 0] * X[:, 2] + 0.3 * np.random.default_rng(1).normal(size=n),
+        KernelBank(views=THREE, **options),
+    )
+
+
+@pytest.fixture(scope="module")
+def together():
+    X, y, bank = of_three()
+    return X, y, GPMKLRegressor(bank, inference=FEW).fit(X, y)
+
+
+def centered_views(kernels, counts):
+    """The centered kernel of every view of four, by explicit projections, from (12, n, n)."""
+    share = counts / counts.sum()
+    project = np.eye(len(share)) - share
+    found = []
+    for own in np.split(kernels, 3):
+        unit = [project @ K @ project.T for K in own]
+        unit = [K / (share @ K.diagonal()) for K in unit]
+        sizes = [(share @ K**2 @ share) ** 2 for K in unit]
+        found.append(sum(size * K for size, K in zip(sizes, unit, strict=True)) / sum(sizes))
+    return found
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_views_together_are_the_sum_over_pairs_of_products_of_centered_kernels(weighted):
+    X, y, bank = of_three()
+    counts = np.random.default_rng(2).integers(1, 4, size=60) / 2 if weighted else np.ones(60)
+    model = GPMKLRegressor(bank, inference=FEW, verbose=0).fit(X, y, counts / counts.mean())
+    assert list(model.kernel_names_).index("views together") == 12 == model.n_kernels_in_ - 1
+    kernels = np.moveaxis(model.kernel_bank_.transform(X), -1, 0)
+    a, b, c = centered_views(kernels[:-1], counts)
+    np.testing.assert_allclose(kernels[-1], a * b + a * c + b * c, rtol=1e-9, atol=1e-12)
+    training = model.kernel_bank_.train_stack()[-1]
+    np.testing.assert_array_equal(training, training.T)
+    np.testing.assert_allclose(training, kernels[-1], atol=1e-12)
+    new, diagonal = model.kernel_bank_.rows_and_diagonal(X[5:9].copy())
+    np.testing.assert_allclose(new[-1], kernels[-1][5:9], atol=1e-12)
+    np.testing.assert_allclose(diagonal[-1], kernels[-1].diagonal()[5:9], atol=1e-12)
+
+
+def test_views_together_average_to_nothing_over_one_view_whatever_the_other_is():
+    X, y, _ = of_three(30)
+    model = GPMKLRegressor(KernelBank(views={"a": [0, 1], "b": [2, 3, 4]}), inference=FEW).fit(X, y)
+    first, second = np.divmod(np.arange(900), 30)
+    crossed = np.column_stack([X[first, :2], X[second, 2:]])
+    kernel = model.kernel_bank_.transform(crossed)[..., -1].reshape(30, 30, 30)
+    assert np.abs(kernel.mean(axis=0)).max() < 1e-10
+    assert np.abs(kernel.mean(axis=1)).max() < 1e-10
+    assert np.abs(kernel).max() > 1.0
+
+
+def test_precomputed_kernels_whose_views_are_named_are_a_bank(together, tmp_path):
+    X, y, model = together
+    kernels = model.kernel_bank_.transform(X)[..., :-1]
+    shuffled = np.random.default_rng(0).permutation(12)  # kernels of a view need not be neighbors
+    views = np.repeat(list(THREE), 4)[shuffled]
+    own = GPMKLRegressor("precomputed", kernel_views=views, inference=FEW).fit(kernels[..., shuffled], y)
+    part = own.training_kernels_[-1]
+    np.testing.assert_allclose(part, model.kernel_bank_.train_stack()[-1], rtol=1e-9, atol=1e-12)
+    same = GPMKLRegressor("precomputed", kernel_views=np.repeat(list(THREE), 4), inference=FEW).fit(
+        kernels, y
+    )
+    np.testing.assert_allclose(same.kernel_shares_, model.kernel_shares_, atol=1e-8)
+    np.testing.assert_allclose(same.predict(kernels[:7]), model.predict(X[:7]), atol=1e-8)
+    tables = [view_table(one)[["view", "n_kernels"]].to_numpy().tolist() for one in (same, model)]
+    assert tables[0] == tables[1]
+    assert ["views together", 1] in tables[0]
+    save_model(same, tmp_path / "model")
+    np.testing.assert_array_equal(load_model(tmp_path / "model").predict(kernels), same.predict(kernels))
+
+
+def test_files_pickles_and_clones_have_the_views_together(together, tmp_path):
+    X, y, model = together
+    save_model(model, tmp_path / "model")
+    for again in (load_model(tmp_path / "model"), pickle.loads(pickle.dumps(model))):
+        np.testing.assert_array_equal(again.predict(X[:7]), model.predict(X[:7]))
+    again = clone(model).fit(X, y)
+    np.testing.assert_array_equal(again.kernel_shares_, model.kernel_shares_)
+    assert clone(model.set_params(together=True)).together
+    assert "views together" not in KernelBank(views=THREE).fit(X).kernel_names_
+
+
+def test_samples_that_lack_views_have_the_pairs_that_are_there():
+    X, y, bank = of_three(40)
+    X[:5, 2], X[:3, 3:], X[30:33, :2] = np.nan, np.nan, np.nan
+    model = GPMKLRegressor(bank, missing_views="integrate", inference=FEW).fit(X, y)
+    kernels = np.moveaxis(model.kernel_bank_.transform(X), -1, 0)
+    present = [~np.isnan(X[:, columns[0]]) for columns in THREE.values()]
+    own = np.zeros((3, 40, 40))
+    for v, (there, four) in enumerate(zip(present, np.split(kernels[:-1], 3), strict=True)):
+        block = np.ix_(there, there)
+        of_view = np.tile([K[block] for K in four], (3, 1, 1))
+        own[v][block] = centered_views(of_view, np.ones(there.sum()))[0]
+    a, b, c = own
+    expected = a * b + a * c + b * c
+    expected[:3], expected[:, :3] = np.nan, np.nan  # one view alone
+    np.testing.assert_allclose(kernels[-1], expected, rtol=1e-9, atol=1e-12)
+    assert kernels[-1][3, 5:].any()
+    stack = np.moveaxis(kernels[:-1], 0, -1)
+    views = np.repeat(list(THREE), 4)
+    given = GPMKLRegressor("precomputed", kernel_views=views, missing_views="integrate", inference=FEW)
+    given.fit(stack, y)
+    np.testing.assert_allclose(given.kernel_shares_, model.kernel_shares_, atol=1e-8)
+    np.testing.assert_allclose(given.predict(stack), model.predict(X), atol=1e-8)
+
+
+@pytest.mark.parametrize("product", [True, False])
+def test_a_product_of_views_is_found_and_a_sum_has_none(product, together):
+    X, y, model = together
+    if not product:
+        y = X[:, 0] + np.sin(X[:, 2]) + 0.3 * np.random.default_rng(1).normal(size=60)
+        model = GPMKLRegressor(KernelBank(views=THREE), inference=FEW).fit(X, y)
+    row = view_table(model).set_index("view").loc["views together"]
+    assert (row["share_lower"] > 0.5) == product == (row["share_lower"] > 0.03)
+
+
+@pytest.mark.parametrize(
+    ("views", "options"), [({"a": [0, 1]}, {}), ({"a": 0, "c": 4}, {}), (THREE, {"together": False})]
+)
+def test_there_are_no_views_together_of_one_view_that_varies_or_where_nobody_wants_them(
+    views, options, monkeypatch
+):
+    X, y, _ = of_three(40)
+    told = []
+    monkeypatch.setattr(base, "announce", lambda show, text: show and told.append(text))
+    X[:, 4] = 1.0
+    with pytest.warns(match="constant") if "c" in views and len(views) == 2 else nullcontext():
+        model = GPMKLRegressor(KernelBank(views=views), inference=FEW, verbose=2, **options).fit(X, y)
+    assert model.n_kernels_in_ == 4 * len(views) == len(model.kernel_shares_)
+    assert any("no views together" in text for text in told) == ("together" not in options)
+    assert model.predict(X).shape == (40,)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_landmarks_and_spike_slab_have_views_together(together):
+    X, y, model = together
+    few = GPMKLRegressor(KernelBank(views=THREE, landmarks=40), inference=FEW).fit(X, y)
+    np.testing.assert_allclose(few.kernel_shares_[-1], model.kernel_shares_[-1], atol=0.2)
+    assert few.kernel_shares_[-1] > 0.5
+    groups = ["a"] * 4 + ["rest"] * 8
+    prior = SpikeSlabWeights(groups=groups)
+    chosen = GPMKLRegressor(KernelBank(views=THREE), kernel_prior=prior, inference=FEW).fit(X, y)
+    assert inclusion_table(chosen)["prob_included"].max() > 0.9
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"kernel_views": ["a", "b"]}, "`kernel_views` must name the view of each of 3 kernels; got"),
+        ({"kernel_views": "abc"}, "`kernel_views` must name the view of each of 3 kernels; got 'abc'"),
+        ({"kernels": None, "kernel_views": ["a"]}, "`kernel_views` must be None with a bank"),
+        ({"together": 1}, "`together` must be True or False"),
+    ],
+)
+def test_parameters_of_views_together_are_checked(options, message):
+    kernels = np.stack([np.eye(8)] * 3, axis=-1)
+    with pytest.raises(ValueError, match=re.escape(message)):
+        GPMKLRegressor(**({"kernels": "precomputed"} | options)).fit(kernels, np.arange(8.0))

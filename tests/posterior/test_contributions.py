@@ -180,9 +180,9 @@ def test_parts_of_nuts_sum_to_the_score():
 def test_names_are_those_of_the_frame_and_the_design(fits):
     model, rows = fits("design")
     found = contributions(model, rows, n_draws=40)
-    assert found["part"].values.tolist()[:4] == ["signal", "noise", "intercept", "x2"]
+    assert found["part"].values.tolist()[:4] == ["signal", "noise", "views together", "intercept"]
     assert found["kind"].values.tolist() == [
-        "view", "view", "intercept", "covariate", "group", "slope", "offset",
+        "view", "view", "view", "intercept", "covariate", "group", "slope", "offset",
     ]  # fmt: skip
     np.testing.assert_allclose(found["mean"].sel(part="offset"), rows[:, 4])
     frame = pd.DataFrame(NEW, index=list("abcdef"))
@@ -221,13 +221,13 @@ def test_waterfall_ends_at_the_score(many):
     assert end == pytest.approx(float(many["score"][3]))
     assert [label.get_text() for label in ax.get_yticklabels()][-1] == "score"
     one = plot_waterfall(many, sample=3, max_parts=1)
-    assert one.get_yticklabels()[2].get_text() == "1 more"
+    assert one.get_yticklabels()[2].get_text() == "2 more"
 
 
 def test_heat_map_orders_samples_and_parts(many):
     ax = plot_contributions(many)
     values = ax.images[0].get_array()
-    assert values.shape == (500, 2)
+    assert values.shape == (500, 3)
     order = np.argsort(-many["score"].values, kind="stable")
     np.testing.assert_allclose(values[:, 0], many["mean"].sel(part="signal").values[order])
     assert ax.figure.get_size_inches()[1] * ax.figure.dpi * 0.6 > 500  # a row has a pixel of its own
@@ -247,7 +247,8 @@ def test_plots_name_what_is_wrong(many, fits):
         plot_contributions(3)
     with pytest.raises(ValueError, match="`sample` must be one of the 500"):
         plot_waterfall(many, sample=-1)
-    with pytest.raises(ValueError, match="`part` must be one of 'signal', 'noise', 'intercept'; got 'x'"):
+    parts = "'signal', 'noise', 'views together', 'intercept'"
+    with pytest.raises(ValueError, match=f"`part` must be one of {parts}; got 'x'"):
         plot_component(many, "x", np.zeros(500))
     with pytest.raises(ValueError, match=r"`values` must be of shape \(500,\)"):
         plot_component(many, "signal", np.zeros(3))

@@ -1,4 +1,4 @@
-"""Refits without views and with products of them: exact evidences, cavities, folds and verdicts."""
+"""Refits without views, and shares of products of them: exact evidences, cavities, folds and verdicts."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from bayesmkl.gp import Marginal
 from bayesmkl.kernels import Gaussian, Linear
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.outcomes import Labels, Numbers
-from bayesmkl.posterior import diagnose, interaction_table, relevance
+from bayesmkl.posterior import diagnose, interaction_table, relevance, view_table
 from bayesmkl.posterior.diagnose import _why_not, signal_section, sizes_of_draws
 from bayesmkl.posterior.evaluated import evaluate_model
 from bayesmkl.posterior.fitted import fitted_bemkl
 from bayesmkl.posterior.loo import leave_each_out, leave_one_out_of_draws
-from bayesmkl.posterior.relevance import intercept_only, product_of, refits_of
+from bayesmkl.posterior.relevance import intercept_only, refits_of
 
 N = 24
 FEW = Marginal(n_points=200, n_draws=200)
@@ -385,26 +385,47 @@ def of_product():
 
 @pytest.mark.heavy
 def test_a_product_of_two_views_is_found_where_views_alone_show_no_signal(of_product):
-    model = of_product[0]
-    assert relevance(model, by="all")["verdict"][0] == "no signal"
-    table = interaction_table(model).set_index("views")
-    assert list(table.index[:2]) == ["any two", "a × b"]
-    assert table["verdict"].tolist() == ["interaction", "interaction", "not shown", "not shown"]
-    assert table.loc["a × b", "elpd_diff"] > 20
-    assert table.loc["a × b", "log_evidence_diff"] > 10
-    assert (table["pareto_k"] < 0.7).all()
+    model, X, y = of_product
+    alone = GPMKLRegressor(BANK_INTERACTIONS, together=False, inference=QUICK, random_state=0).fit(X, y)
+    assert relevance(alone, by="all")["verdict"][0] == "no signal"
+    table = interaction_table(model, random_state=0).set_index("views")
+    assert list(table.index[:2]) == ["views together", "a × b"]
+    assert table["share_lower"].iloc[:2].min() > 0.5
+    assert table["share"].iloc[2:].max() < 0.1
+    shares = view_table(model).set_index("view")["share"]
+    assert table["share"].iloc[0] == pytest.approx(shares["views together"], abs=0.03)
+    assert table["share"].iloc[1:].sum() == pytest.approx(table["share"].iloc[0], abs=1e-8)
+    refits = relevance(model).set_index("without")
+    assert refits.loc["views together", "verdict"] == "needed"
+    assert refits.loc[["a", "b"], "elpd_diff"].min() > refits.loc["views together", "elpd_diff"] - 5
 
 
 @pytest.mark.heavy
-def test_a_row_compares_with_the_model_that_has_the_product_as_a_kernel(of_product):
-    model, y = of_product[0], of_product[2]
-    kernels = np.moveaxis(model.kernel_bank_.train_stack(), 0, -1)
-    product = product_of(*(np.moveaxis(kernels[..., 4 * v : 4 * v + 4], -1, 0) for v in (0, 1)))
-    more = np.concatenate([kernels, product[..., None]], axis=-1)
-    joint = GPMKLRegressor("precomputed", inference=QUICK, random_state=0).fit(more, y)
-    row = interaction_table(model, [("a", "b")]).iloc[0]
-    assert row["log_evidence_diff"] == pytest.approx(joint.log_evidence_ - model.log_evidence_, abs=1e-6)
-    assert row["elpd_diff"] == pytest.approx(np.sum(joint.elpd_i_ - model.elpd_i_), abs=1e-6)
+def test_without_a_view_the_views_together_are_those_of_the_others(of_product):
+    model, X, y = of_product
+    bank = KernelBank("auto", views={"a": [0, 1], "b": [2, 3]})
+    other = GPMKLRegressor(bank, inference=QUICK, random_state=0).fit(X, y)
+    row = relevance(model).set_index("without").loc["c"]
+    assert row["log_evidence_diff"] == pytest.approx(model.log_evidence_ - other.log_evidence_, abs=1e-6)
+
+
+@pytest.mark.heavy
+def test_shares_of_pairs_are_those_of_their_mean_components_where_little_is_unknown(of_product):
+    model, X, _ = of_product
+    of_views = []
+    for kernels in np.split(model.kernel_bank_.train_stack()[:-1], [4, 8]):
+        centered = [K - K.mean(0) - K.mean(1)[:, None] + K.mean() for K in kernels]
+        unit = [K / K.trace() * len(K) for K in centered]
+        sizes = [np.square(K).mean() ** 2 for K in unit]
+        of_views.append(sum(size * K for size, K in zip(sizes, unit, strict=True)) / sum(sizes))
+    means = {
+        f"{'abc'[u]} × {'abc'[v]}": (of_views[u] * of_views[v]) @ model.dual_coef_[-1]
+        for u, v in [(0, 1), (0, 2), (1, 2)]
+    }
+    score = model.predict_latent(X)
+    table = interaction_table(model, random_state=0).set_index("views")["share"]
+    for pair, component in means.items():
+        assert table[pair] == pytest.approx(np.cov(component, score)[0, 1] / score.var(ddof=1), abs=0.06)
 
 
 @pytest.mark.heavy
@@ -422,55 +443,28 @@ def test_sums_of_views_have_no_interaction(task):
             X, score + 0.5 * rng.normal(size=120)
         )
     table = interaction_table(model)
-    assert table["views"].tolist() == ["a × b"]  # one pair needs no row of all of them
-    assert table["verdict"].tolist() == ["not shown"]
-    assert table["log_evidence_diff"][0] < 1.0
-
-
-def test_product_is_that_of_centered_kernels_by_explicit_features():
-    X = _samples(30)
-    left = Linear()(X[:, :2], X[:, :2])
-    right = np.stack([Linear()(X[:, 2:3], X[:, 2:3]), np.ones((30, 30))])  # a constant one has no part
-    centered = X - X.mean(axis=0)
-    features = np.einsum("ij,ik->ijk", centered[:, :2], centered[:, 2:3]).reshape(30, -1)
-    scale = np.sum(centered[:, :2] ** 2) / 30 * np.sum(centered[:, 2] ** 2) / 30
-    found = product_of(left[None], right)
-    np.testing.assert_allclose(found, features @ features.T / scale / 2, rtol=1e-10, atol=1e-12)
-    gaussian = Gaussian(1.3)(X, X)
-    both = product_of(gaussian[None], gaussian[None])
-    assert np.linalg.eigvalsh(both)[0] > -1e-12
-    H = np.eye(30) - 1 / 30
-    np.testing.assert_allclose(
-        np.sqrt(both), np.abs(H @ gaussian @ H) / np.trace(H @ gaussian) * 30, rtol=1e-9
-    )
+    assert table["views"].tolist() == ["views together", "a × b"]
+    assert table["share_lower"].max() < 0.03
+    assert table["share"].max() < 0.15
 
 
 @pytest.mark.heavy
 def test_of_many_views_all_pairs_are_one_row(of_product):
     _, X, y = of_product
-    bank = KernelBank(Gaussian(relative_width=1), "each")
-    model = GPMKLRegressor(bank, inference=QUICK, kernel_prior="half-t", random_state=0).fit(X, y)
-    assert len(interaction_table(model)) == 11
-    six = KernelBank(Gaussian(relative_width=1), {**{f"v{j}": [j] for j in range(5)}, "v5": [3, 4]})
-    wide = GPMKLRegressor(six, inference=QUICK, kernel_prior="half-t", random_state=0).fit(X, y)
-    table = interaction_table(wide)
-    assert table["views"].tolist() == ["any two"]
-    assert table["verdict"].tolist() == ["interaction"]
+    views = {f"v{j}": [j % 5] for j in range(8)}
+    model = GPMKLRegressor(KernelBank(Linear(), views), inference=QUICK, random_state=0).fit(X, y)
+    assert interaction_table(model)["views"].tolist() == ["views together"]
+    assert len(interaction_table(model, [("v0", "v2"), ("v0", "v1")])) == 3
 
 
 @pytest.mark.heavy
 def test_what_has_no_pairs_is_refused(of_product):
     model, X, y = of_product
     one = GPMKLRegressor(KernelBank("auto"), inference=QUICK).fit(X, y)
-    with pytest.raises(ValueError, match=r"at least two views; got \['all'\]"):
+    with pytest.raises(ValueError, match=r"must have the part .*; got one with together=True and 1 views"):
         interaction_table(one)
     with pytest.raises(TypeError, match=r"`model` must be an estimator of .*; got BEMKLRegressor"):
         interaction_table(BEMKLRegressor(BANK_INTERACTIONS).fit(X, y))
-    lacking = X.copy()
-    lacking[::6, 4] = np.nan
-    absent = GPMKLRegressor(BANK_INTERACTIONS, inference=QUICK, missing_views="integrate").fit(lacking, y)
-    with pytest.raises(ValueError, match="integrates over missing views"):
-        interaction_table(absent)
     for pairs in ("a × b", ["a"], [("a", "a")], [("a", "z")], [("a", "b", "c")], [(["a"], "b")], []):
         with pytest.raises(ValueError, match="`pairs` must"):
             interaction_table(model, pairs)

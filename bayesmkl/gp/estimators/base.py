@@ -151,7 +151,10 @@ class BaseGPMKL(CompletingMKL):
         self, X: Samples, y: Targets, *, counts: np.ndarray | None = None, **check_y: Any
     ) -> tuple[Any, np.ndarray]:
         self.design_, self.group_labels_, self.sample_weight_ = None, (), counts
-        return super()._fit_stack(X, y, counts=counts, **check_y)
+        stack, y = super()._fit_stack(X, y, counts=counts, **check_y)
+        alone = self.together and not self._has_together
+        announce(self.verbose > 1 and alone, "no views together: fewer than two views vary")
+        return stack, y
 
     def _validate_rows(self, X: Any) -> np.ndarray:
         check_is_fitted(self, "kernel_names_")
@@ -208,9 +211,7 @@ class BaseGPMKL(CompletingMKL):
         """Return the prior of the weights of all kernels or of those at some positions, and of the design."""
         prior, design = self._weight_prior(), self.design_
         if isinstance(prior, SpikeSlabWeights | NestedShares):
-            bank = self.kernel_bank_
-            views = self.kernel_names_ if bank is None else bank.kernel_views_
-            prior = of_kernels(prior, list(self.kernel_names_), list(views), kept)
+            prior = of_kernels(prior, list(self.kernel_names_), self._kernel_views(), kept)
         if design is None or not design.groups:
             return prior
         tasks = TaskPrior(len(design.tasks), design.equal_tasks) if design.has_tasks else None

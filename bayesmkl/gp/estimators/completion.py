@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from bayesmkl._estimator import BaseMKL
 from bayesmkl._estimator.base import LEAST_ROWS, Holding, resolve_storage
 from bayesmkl._utils.typing import Samples, Targets
+from bayesmkl._utils.validation import check_flag, shown
 from bayesmkl.gp.estimators.settings import NamedPriors, is_spike_slab
 from bayesmkl.gp.landmarks import PseudoSamples
 from bayesmkl.gp.unknown_points import CompletedKernels, KernelCenters, find_centers
@@ -19,6 +20,7 @@ from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.kernels.stacks.factored import LinearStack
 from bayesmkl.kernels.stacks.of_bank import linear_rows, linear_stack
 from bayesmkl.kernels.stacks.packed import pack
+from bayesmkl.kernels.together import TOGETHER, ViewKernels
 
 BLOCK_ENTRIES = 2**24  # of the kernels of new rows that are held at once, 128 MB
 
@@ -31,6 +33,8 @@ class CompletingMKL(BaseMKL):
     _MISSING_VIEWS: ClassVar[dict[str, str]] = {"error": "error", "integrate": "keep", "impute": "impute"}
     _needs_some_view = False  # a score without any part is the intercept
 
+    together: bool
+    kernel_views: Any
     kernel_prior: Any
     KERNEL_PRIORS: ClassVar[NamedPriors]  # what names of priors stand for
 
@@ -39,6 +43,7 @@ class CompletingMKL(BaseMKL):
     predictability_: np.ndarray | None = None
     sample_weight_: np.ndarray | None = None  # of the samples that count
     pseudo_samples_: PseudoSamples | None = None  # where samples are compared with landmarks
+    together_: ViewKernels | None = None  # of precomputed kernels
 
     def _may_be_sparse(self) -> bool:
         return super()._may_be_sparse() and getattr(self, "design", None) is None  # which reads columns
@@ -50,6 +55,67 @@ class CompletingMKL(BaseMKL):
                 '`missing_views` must be "error" or "integrate" with precomputed kernels, which have no columns to '
                 'impute; got "impute". Pass samples and a bank, `kernels=KernelBank(...)`.'
             )
+        check_flag("together", self.together)
+        if self.kernel_views is not None and not self._is_precomputed():
+            raise ValueError(
+                "`kernel_views` must be None with a bank, which names the views of its kernels; got "
+                f"{shown(self.kernel_views)}. Use `KernelBank(views=...)`."
+            )
+
+    def _new_bank(self, X: Any = None) -> KernelBank:
+        bank = super()._new_bank(X)
+        bank._with_together = self.together
+        return bank
+
+    @property
+    def _has_together(self) -> bool:
+        """Whether the last kernel is the part "views together"."""
+        bank = self.kernel_bank_
+        return self.together_ is not None if bank is None else bank.has_together
+
+    def _names(self, default: Sequence[str]) -> np.ndarray:
+        own = [name for name in default if name != TOGETHER]
+        return np.append(super()._names(own), default[len(own) :])
+
+    def _kernel_views(self) -> list[str]:
+        """Return the view of every kernel, also of the part "views together"; each is its own if nobody named any."""
+        if self.kernel_bank_ is not None:
+            return list(self.kernel_bank_.kernel_views_)
+        names = [str(name) for name in self.kernel_names_]
+        own = names if self.kernel_views is None else [str(view) for view in self.kernel_views]
+        return own[: self.n_kernels_in_] + names[len(own) :]
+
+    def _fit_precomputed(self, X: Any, y: Any, check: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
+        self.together_ = None
+        kernels, y = super()._fit_precomputed(X, y, check)
+        views = self.kernel_names_ if self.kernel_views is None else self.kernel_views
+        if len(views) != len(kernels) or isinstance(views, str):
+            raise ValueError(
+                f"`kernel_views` must name the view of each of {len(kernels)} kernels; got {shown(views)}."
+            )
+        names, members = np.unique([str(view) for view in views], return_inverse=True)
+        if not self.together or len(names) < 2:
+            return kernels, y
+        order = np.argsort(members, kind="stable")
+        own = ViewKernels.learn(lambda: ((m, kernels[m]) for m in order), members, self.sample_weight_)
+        if own.are_several:
+            self.together_, self.kernel_names_ = own, np.append(self.kernel_names_, [TOGETHER])
+        return self._with_products(kernels), y
+
+    def _kernels_of(self, X: np.ndarray) -> np.ndarray:
+        return self._with_products(super()._kernels_of(X))
+
+    def _with_products(self, kernels: np.ndarray) -> np.ndarray:
+        """Append the part "views together" to precomputed kernels, if there is one."""
+        own = self.together_
+        if own is None:
+            return kernels
+        there = np.argmax(own.shares > 0.0, axis=1)[
+            own.views
+        ]  # of similarities to themselves that is all to know
+        order = np.argsort(own.views, kind="stable")
+        part, _ = own.product((m, kernels[m], 0.0 * kernels[m][:, there[m]]) for m in order)
+        return np.concatenate([kernels, part[None]])
 
     def _fit_stack(self, X: Samples, y: Targets, **check_y: Any) -> tuple[DenseStack, np.ndarray]:
         """Do what all estimators do; where samples may lack views, center the kernels and complete them."""
@@ -68,7 +134,9 @@ class CompletingMKL(BaseMKL):
         if bank is not None:
             views = bank.view_positions_
         else:  # kernels that are absent together are of one view
-            views = np.unique(np.asarray(self.present_), axis=0, return_inverse=True)[1].reshape(n_kernels)
+            own = n_kernels - self._has_together
+            views = np.unique(np.asarray(self.present_)[:own], axis=0, return_inverse=True)[1].ravel()
+            views = np.append(views, np.full(n_kernels - own, -1))
         spread = self.kernel_centers_.spread  # type: ignore[union-attr]
         return CompletedKernels(centered, spread, views, told, self.sample_weight_)
 

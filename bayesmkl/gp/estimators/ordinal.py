@@ -49,7 +49,9 @@ class GPMKLOrdinalClassifier(ClassifierMixin, BaseGPMKL):
     %(missing_views)s
     %(intercept_std)s
     %(inference)s
+    %(together)s
     %(kernel_names)s
+    %(kernel_views)s
     %(random_state)s
     %(verbose)s
 
@@ -132,7 +134,9 @@ class GPMKLOrdinalClassifier(ClassifierMixin, BaseGPMKL):
         missing_views: str = "error",
         intercept_std: float = 3.0,
         inference: str | Marginal = "marginal",
+        together: bool = True,
         kernel_names: Sequence[str] | None = None,
+        kernel_views: Sequence[str] | None = None,
         random_state: int | None = None,
         verbose: int = 1,
     ) -> None:
@@ -144,7 +148,9 @@ class GPMKLOrdinalClassifier(ClassifierMixin, BaseGPMKL):
         self.missing_views = missing_views
         self.intercept_std = intercept_std
         self.inference = inference
+        self.together = together
         self.kernel_names = kernel_names
+        self.kernel_views = kernel_views
         self.random_state = random_state
         self.verbose = verbose
 

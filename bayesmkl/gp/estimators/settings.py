@@ -25,6 +25,7 @@ from bayesmkl.gp.hyperpriors import (
     WeightPrior,
 )
 from bayesmkl.gp.selection import SpikeSlabOfKernels, SpikeSlabWeights
+from bayesmkl.kernels.together import TOGETHER
 from bayesmkl.kernels.views import check_samples
 
 if TYPE_CHECKING:
@@ -129,6 +130,7 @@ def of_kernels(
         groups = list(views) if prior.groups == "view" else [str(m) for m in range(len(names))]
     else:
         groups = [str(group) for group in prior.groups]
+        groups += [TOGETHER] * (len(groups) + 1 == len(names) and names[-1] == TOGETHER)
     if len(groups) != len(names):
         raise ValueError(
             f"`kernel_prior.groups` must have a name for each of the {len(names)} kernels; got {len(groups)}."
@@ -184,6 +186,14 @@ GPMKL = ESTIMATOR | entries(
         Kernels are centered on the samples that have their view then.
         "impute": the same, and NaN in some but not all columns of a view is replaced by means of the columns in
         training.
+    together : bool, default=True
+        Whether functions of two views at once are a part of the score, "views together", where there are two views at
+        least. Its kernel is the sum over pairs of views of the products of their centered kernels, so that averages
+        over one view, as it is in training, are zero. It has one weight, and a line of its own in all tables; see
+        :func:`bayesmkl.posterior.interaction_table`. Samples that lack views have the pairs that are there. Not with
+        256 linear kernels or more, and nothing else.
+    kernel_views : sequence of str, default=None
+        Names of the views of precomputed kernels, one for each. None: each kernel is its own view.
     intercept_std : float, default=3.0
         Prior standard deviation of the intercept.
     design : Design, default=None

@@ -168,6 +168,9 @@ class KernelTiles:
             if members:
                 basis = columns_of(bank.basis_, view.columns)
                 self._views.append(_View(view.columns, basis, members))
+        if bank.has_together and bank.n_kernels_ - 1 in places:
+            m = bank.n_kernels_ - 1
+            self._views.append(_View(slice(None), bank.basis_, [_member(bank, m, places[m])]))
         self.threads_allowed = not any(
             _is_foreign(member.kernel) for view in self._views for member in view.members
         )

@@ -1,0 +1,173 @@
+r"""The part "views together": functions of two views at once that no sum of functions of single views has.
+
+A view's kernel is the mean of its kernels, each centered in the measure of the training samples and of unit variance
+there. Smooth ones count more, since products of rough functions of two views need far more samples: weights are
+:math:`d_m^{-2}`, where :math:`1 / d_m` is the mean square of the entries of kernel `m` and :math:`d_m` its effective
+number of dimensions. With :math:`\bar K_v` that mean, of unit variance, the kernel of the part is the sum over pairs
+of views,
+
+.. math:: \sum_{u < v} \bar K_u \circ \bar K_v
+   = \tfrac12 \Big[ \Big(\sum_v \bar K_v\Big)^{\circ 2} - \sum_v \bar K_v^{\circ 2} \Big] .
+
+Averages of its functions over one view, distributed as in training, are zero whatever the other view is, so that they
+are orthogonal to all functions of single views where views are independent (Durrande et al. 2013).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bayesmkl.kernels.base import Kernel
+from bayesmkl.kernels.geometry import PairwiseGeometry
+
+TOGETHER = "views together"
+CONSTANT = 1e-10  # part of a kernel around its mean that is rounding error
+SMOOTH = 2  # power of the mean square of a kernel's entries, by which kernels of a view are weighted
+TINY = float(np.finfo(float).tiny)
+# Position of a kernel, its values, NaN where samples lack its view, and similarities of rows to themselves. Kernels
+# of one view are neighbors.
+Evaluated = Iterable[tuple[int, np.ndarray, np.ndarray]]
+
+
+class ViewKernels(NamedTuple):
+    """Centered kernels of views, as they were learned from the training samples.
+
+    Attributes
+    ----------
+    views : ndarray of int, of shape (n_kernels,)
+        View of every kernel, numbered from zero on.
+    factors : ndarray of shape (n_kernels,)
+        Of kernels in the sum over those of their view; zero of constant ones.
+    scales : ndarray of shape (n_views,)
+        What the sum is multiplied by for unit variance; zero of a view that does not vary.
+    shares : ndarray of shape (n_views, n_train)
+        Weights of the training samples in means; zero where they lack the view.
+    means : ndarray of shape (n_views, n_train)
+        Mean of the sum over the training samples, for each of them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> x, y = np.array([1.0, -1.0, 1.0, -1.0]), np.array([1.0, 1.0, -1.0, -1.0])
+    >>> kernels = [np.outer(x, x) + 5.0, 3.0 * np.outer(y, y)]
+    >>> own = ViewKernels.learn(lambda: enumerate(kernels), np.array([0, 1]))
+    >>> values, diagonal = own.product((m, kernel, kernel.diagonal()) for m, kernel in enumerate(kernels))
+    >>> bool(np.allclose(values, np.outer(x * y, x * y))), diagonal
+    (True, array([1., 1., 1., 1.]))
+    """
+
+    views: np.ndarray
+    factors: np.ndarray
+    scales: np.ndarray
+    shares: np.ndarray
+    means: np.ndarray
+
+    @classmethod
+    def learn(
+        cls,
+        kernels: Callable[[], Iterable[tuple[int, np.ndarray]]],
+        views: np.ndarray,
+        counts: np.ndarray | None = None,
+    ) -> ViewKernels:
+        """Learn from training kernels, which are gone through once; samples count as often as `counts` says."""
+        factors, scales, shares, means = np.zeros(len(views)), np.zeros(int(views.max()) + 1), [], []
+        for v, group in groupby(kernels(), key=lambda pair: views[pair[0]]):
+            total: Any = 0.0
+            for m, kernel in group:
+                share = _shares(kernel, counts)
+                filled = np.nan_to_num(kernel)
+                mean = filled @ share
+                size, grand = share @ filled.diagonal(), share @ mean
+                if size - grand > CONSTANT * abs(size):
+                    square = share @ np.square(filled) @ share - 2.0 * (share @ mean**2) + grand**2
+                    weight = (square / (size - grand) ** 2) ** SMOOTH
+                    factors[m] = weight / (size - grand)
+                    scales[v] += weight
+                total = total + factors[m] * kernel
+            shares.append(_shares(total, counts))
+            means.append(np.nan_to_num(total) @ shares[-1])
+        inverse = np.divide(1.0, scales, out=np.zeros_like(scales), where=scales > 0.0)
+        return cls(views, factors, inverse, np.array(shares), np.array(means))
+
+    @property
+    def are_several(self) -> bool:
+        """Whether two views vary at least."""
+        return int((self.scales > 0.0).sum()) > 1
+
+    def each(self, kernels: Evaluated) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield the kernel of every view on some rows, and similarities of rows to themselves.
+
+        Kernels are zero where samples lack the view, which is the mean, and similarities NaN.
+        """
+        for v, group in groupby(kernels, key=lambda one: self.views[one[0]]):
+            total, own = 0.0, 0.0
+            for m, kernel, diagonal in group:
+                total, own = total + self.factors[m] * kernel, own + self.factors[m] * diagonal
+            mean, share = self.means[v], self.shares[v]
+            of_rows, half = np.nan_to_num(total) @ share, 0.5 * (share @ mean)
+            total -= np.add.outer(of_rows - half, mean - half)
+            own = self.scales[v] * (own - 2.0 * of_rows + 2.0 * half)
+            yield np.nan_to_num(self.scales[v] * total), own
+
+    def product(self, kernels: Evaluated) -> tuple[np.ndarray, np.ndarray]:
+        """Return the sum over pairs of views of the products of their kernels, and its similarities.
+
+        These are NaN where samples have fewer than two views.
+        """
+        sums, squares, n_views = [0.0, 0.0], [0.0, 0.0], 0
+        for kernel, own in self.each(kernels):
+            n_views = n_views + ~np.isnan(own)
+            for k, values in enumerate((kernel, np.nan_to_num(own))):
+                sums[k], squares[k] = sums[k] + values, squares[k] + np.square(values)
+        values, diagonal = (0.5 * (np.square(s) - q) for s, q in zip(sums, squares, strict=True))
+        values[n_views < 2] = diagonal[n_views < 2] = np.nan
+        values[:, (self.shares > 0.0).sum(axis=0) < 2] = np.nan
+        return values, diagonal
+
+
+def _shares(kernel: np.ndarray, counts: np.ndarray | None) -> np.ndarray:
+    """Return weights of training samples in means over those that have what a kernel compares."""
+    present = ~np.isnan(kernel.diagonal()) * (1.0 if counts is None else counts)
+    return present / max(present.sum(), TINY)
+
+
+class Together(Kernel):
+    """The kernel of the part, on all columns: what a bank appends to its kernels.
+
+    Parameters
+    ----------
+    bank : KernelBank
+        Fitted, without the part.
+    own : ViewKernels
+        Learned from its kernels.
+    """
+
+    def __init__(self, bank: Any, own: ViewKernels) -> None:
+        self.bank = bank
+        self.own = own
+
+    @property
+    def label(self) -> str:
+        """Name for tables and plots."""
+        return TOGETHER
+
+    @property
+    def known_psd(self) -> bool:
+        """True where all kernels of the bank are known to be positive semidefinite."""
+        return bool(self.bank.kernels_known_psd_.all())
+
+    def rows(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return the kernel of rows with the points of the bank, and similarities of rows to themselves."""
+        return self.own.product(self.bank.each_with_diagonal(X))
+
+    def evaluate(self, geometry: PairwiseGeometry, out: np.ndarray) -> None:
+        """Write the kernel into `out`; training points are those of the bank."""
+        out[...] = self.rows(geometry.X)[0]
+
+    def diagonal(self, X: Any) -> np.ndarray:
+        """Return k(x, x) for each row of `X`."""
+        return self.rows(X)[1]
