@@ -501,7 +501,7 @@ def test_predictions_from_few_points_in_single_precision_are_those_of_all_in_dou
     found = model.predict_proba(X)[:, 1]
     draws, covariance = model.posterior_, model._training_covariance()[0]
     points, _ = draws.of_predictions
-    assert len(points) == 64 < len(draws.kernel_weights)
+    assert len(points) == 40 < len(draws.kernel_weights)
     assert draws.precision_of_predictions(covariance) == np.float32
     whole = clone_of(model)
     whole.posterior_ = draws._replace(predictive=np.empty(0))
