@@ -149,7 +149,7 @@ def posterior(tmp_path, files):
     return tmp_path / "posterior.nc"
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # of a reader that never opened
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # of h5netcdf
 @pytest.mark.parametrize("where", np.linspace(0.0, 0.999, 20))
 def test_posterior_with_changed_bytes_is_refused_or_read(where, posterior):
     """HDF5 keeps no sums of its numbers: a change there is read, one elsewhere is refused by name."""

@@ -459,7 +459,7 @@ class LDMKLClassifier(BySuccess):
     of where it is right (1) and wrong (0), and the voter :math:`\bar f_m` with support vectors :math:`S_m` is that
     classifier, or one trained again on the samples where the gate :math:`g_m` is at least `threshold`. Nothing is
     iterated, and kernels meet in the vote only [1]_. Of kernels that LibSVM has (Gaussian, polynomial, linear,
-    cosine) no matrix is ever formed.
+    cosine) no matrix of more than 2000 samples is ever formed.
 
     Parameters
     ----------

@@ -17,6 +17,7 @@ from bayesmkl._utils.typing import Splits
 from bayesmkl._utils.validation import check_folds
 from bayesmkl.discriminative.folds import Folds, stratified_folds
 from bayesmkl.discriminative.problems import InnerProblem, InnerSolution, MKLResult, silent
+from bayesmkl.discriminative.svm.libsvm import in_units
 from bayesmkl.discriminative.weights import Learned, OnStep, Start, Training, WeightRule, one_of
 from bayesmkl.kernels.alignment import (
     entrywise_bounds,
@@ -319,10 +320,7 @@ class InUnitVariance(NamedTuple):
     def solve(self, kernel: np.ndarray, target: np.ndarray, tol: float) -> InnerSolution:
         """Solve, and return the dual and the objective for the kernel as it is."""
         variance = kernel_variance(kernel, self.counts)
-        found = self.inner.solve(kernel / variance, target, tol)
-        return InnerSolution(
-            found.signed_dual / variance, found.intercept, found.objective / variance, found.gap / variance
-        )
+        return in_units(variance, self.inner.solve(kernel / variance, target, tol))
 
 
 def kernel_variance(kernel: np.ndarray, counts: np.ndarray | None = None) -> float:

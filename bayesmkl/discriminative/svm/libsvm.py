@@ -315,7 +315,7 @@ def solve_svm(
             ),
         )
     if (unit := unit_of(float(kernel.diagonal().max()))) != 1.0:
-        return _in_units(unit, solve_svm(kernel / unit, target, bounds * unit, tol, linear))
+        return in_units(unit, solve_svm(kernel / unit, target, bounds * unit, tol, linear))
     if linear is None:
         largest, shares = _shares(bounds)
         svm = SVC(kernel="precomputed", C=largest, **libsvm_limits(len(target), tol))
@@ -371,7 +371,7 @@ def solve_svr(
         )
         return InnerSolution(signed_dual * unit, intercept * unit, *(value * unit**2 for value in values))
     if (unit := unit_of(float(kernel.diagonal().max()))) != 1.0:
-        return _in_units(unit, solve_svr(kernel / unit, target, bounds * unit, epsilon, tol))
+        return in_units(unit, solve_svr(kernel / unit, target, bounds * unit, epsilon, tol))
     largest, shares = _shares(bounds)
     svm = SVR(kernel="precomputed", C=largest, epsilon=epsilon, **libsvm_limits(len(target), tol))
     box = lambda: regression_box(kernel, target, bounds, epsilon)
@@ -612,7 +612,7 @@ def _nothing() -> None:
     pass
 
 
-def _in_units(unit: float, solution: InnerSolution) -> InnerSolution:
+def in_units(unit: float, solution: InnerSolution) -> InnerSolution:
     """Return the solution for a kernel from that for the kernel over `unit` and bounds times it."""
     signed_dual, intercept, objective, gap = solution
     return InnerSolution(signed_dual / unit, intercept, objective / unit, gap / unit)

@@ -2,7 +2,7 @@ r"""SVMs on one kernel, trained on samples or on the kernel itself, and the kern
 
 Methods that train one SVM per kernel see a kernel as an object with the methods of `OneKernel`. Two kinds exist:
 `PrecomputedKernel` holds the matrix; `NativeKernel` of the module `native` holds samples and leaves kernel values to
-LibSVM, so that nothing of size `n_train` x `n_train` is ever formed.
+LibSVM, so that nothing of size `n_train` x `n_train` is formed for more than 2000 samples.
 
 Query points come as rows, in the form that the kernel understands: kernel values (n_rows, n_train) for the first
 kind, features (n_rows, n_features) for the second. ``kernel.training_rows`` are those of the training samples.
