@@ -200,7 +200,7 @@ def _seen(features: pd.DataFrame, options: Options) -> pd.DataFrame:
 
 
 def _bank(model: Pipeline) -> Any:
-    return model[-1]._new_bank()
+    return model[-1].get_params(deep=False)["kernels"]
 
 
 def _held_out(features: pd.DataFrame, y: np.ndarray, options: Options) -> tuple[np.ndarray, np.ndarray]:

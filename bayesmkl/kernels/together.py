@@ -79,7 +79,7 @@ class ViewKernels(NamedTuple):
             total: Any = 0.0
             for m, kernel in group:
                 share = _shares(kernel, counts)
-                filled = np.nan_to_num(kernel)
+                filled = _filled(kernel)
                 mean = filled @ share
                 size, grand = share @ filled.diagonal(), share @ mean
                 if size - grand > CONSTANT * abs(size):
@@ -89,7 +89,7 @@ class ViewKernels(NamedTuple):
                     scales[v] += weight
                 total = total + factors[m] * kernel
             shares.append(_shares(total, counts))
-            means.append(np.nan_to_num(total) @ shares[-1])
+            means.append(_filled(total) @ shares[-1])
         inverse = np.divide(1.0, scales, out=np.zeros_like(scales), where=scales > 0.0)
         return cls(views, factors, inverse, np.array(shares), np.array(means))
 
@@ -108,10 +108,10 @@ class ViewKernels(NamedTuple):
             for m, kernel, diagonal in group:
                 total, own = total + self.factors[m] * kernel, own + self.factors[m] * diagonal
             mean, share = self.means[v], self.shares[v]
-            of_rows, half = np.nan_to_num(total) @ share, 0.5 * (share @ mean)
+            of_rows, half = _filled(total) @ share, 0.5 * (share @ mean)
             total -= np.add.outer(of_rows - half, mean - half)
             own = self.scales[v] * (own - 2.0 * of_rows + 2.0 * half)
-            yield np.nan_to_num(self.scales[v] * total), own
+            yield _filled(self.scales[v] * total), own
 
     def product(self, kernels: Evaluated) -> tuple[np.ndarray, np.ndarray]:
         """Return the sum over pairs of views of the products of their kernels, and its similarities.
@@ -127,6 +127,12 @@ class ViewKernels(NamedTuple):
         values[n_views < 2] = diagonal[n_views < 2] = np.nan
         values[:, (self.shares > 0.0).sum(axis=0) < 2] = np.nan
         return values, diagonal
+
+
+def _filled(kernel: np.ndarray) -> np.ndarray:
+    """Return a kernel with zeros in the rows and columns of samples that lack its view, which are NaN."""
+    complete = not (np.isnan(kernel[:1]).any() or np.isnan(kernel[:, :1]).any())
+    return kernel if complete else np.nan_to_num(kernel)
 
 
 def _shares(kernel: np.ndarray, counts: np.ndarray | None) -> np.ndarray:

@@ -127,7 +127,7 @@ def contributions(
     >>> model = GPMKLRegressor(bank).fit(X, np.sin(2 * X[:, 0]))
     >>> found = contributions(model, X[:3], random_state=0)
     >>> found["part"].values.tolist()
-    ['signal', 'noise', 'intercept']
+    ['signal', 'noise', 'views together', 'intercept']
     >>> np.allclose(found["mean"].sum("part"), model.predict(X[:3]))
     True
     """

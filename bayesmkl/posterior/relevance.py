@@ -161,7 +161,7 @@ def relevance(
     >>> from bayesmkl.posterior import relevance
     >>> X = np.random.default_rng(0).normal(size=(40, 2))
     >>> bank = KernelBank(["rbf"], views={"signal": 0, "noise": 1})
-    >>> table = relevance(GPMKLRegressor(bank).fit(X, np.sin(2 * X[:, 0])))
+    >>> table = relevance(GPMKLRegressor(bank, together=False).fit(X, np.sin(2 * X[:, 0])))
     >>> print(table[["without", "verdict"]].to_string(index=False))
     without   verdict
         all    signal

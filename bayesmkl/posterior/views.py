@@ -103,7 +103,8 @@ def inclusion_table(model: BaseEstimator, by: str | None = None, *, fdr: float =
     >>> from bayesmkl.posterior import inclusion_table
     >>> X = np.random.default_rng(0).normal(size=(60, 6))
     >>> bank = KernelBank(["linear"], views={f"view{k}": k for k in range(6)})
-    >>> model = GPMKLRegressor(bank, kernel_prior="spike-slab").fit(X, X[:, 2] + 0.5 * X[:, 0])
+    >>> prior = "spike-slab"
+    >>> model = GPMKLRegressor(bank, kernel_prior=prior, together=False).fit(X, X[:, 2] + 0.5 * X[:, 0])
     >>> table = inclusion_table(model)
     >>> print(table[table["selected"]][["view", "prob_included"]].round(1).to_string(index=False))
      view  prob_included
