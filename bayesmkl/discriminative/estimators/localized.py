@@ -380,7 +380,8 @@ class LocalizedClassifier(ClassifierMixin, LocalizedParameters):
         %(ValueError:X)s
         %(TypeError:X)s
         """
-        return self.classes_[most_probable(self._decide(X))]
+        scores = self._decide(X)
+        return self.classes_[most_probable(scores)]
 
     def gates(self, X: Samples | None = None) -> np.ndarray:
         r"""Return the gates of each kernel at each sample.
@@ -526,7 +527,8 @@ class FeatureGatedClassifier(ClassifierMixin, LocalizedParameters):
         %(ValueError:gates)s
         %(TypeError:X)s
         """
-        return self.classes_[most_probable(self._decide(X, gate_features))]
+        scores = self._decide(X, gate_features)
+        return self.classes_[most_probable(scores)]
 
     def score(
         self,
