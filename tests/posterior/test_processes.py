@@ -202,7 +202,7 @@ def test_other_library_leaves_the_same_out(models, kind):
         action="ignore"
     ):  # of k-hats, which mean nothing of weights that hardly vary
         found = arviz_stats.loo(tree, pointwise=True)
-    np.testing.assert_allclose(found.elpd_i, models[kind].elpd_i_, atol=0.2)
+    np.testing.assert_allclose(found.elpd_i, models[kind].elpd_i_, rtol=0.02, atol=0.2)
     assert float(found.pareto_k.median()) < 0.5
 
 
