@@ -88,7 +88,7 @@ class CompletingMKL(BaseMKL):
     def _fit_precomputed(self, X: Any, y: Any, check: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
         kernels, y = super()._fit_precomputed(X, y, check)
         views = self.kernel_names_ if self.kernel_views is None else self.kernel_views
-        if len(views) != len(kernels) or isinstance(views, str):
+        if np.shape(views) != (len(kernels),):
             raise ValueError(
                 f"`kernel_views` must name the view of each of {len(kernels)} kernels; got {shown(views)}."
             )
