@@ -687,6 +687,7 @@ def test_landmarks_and_spike_slab_have_views_together(together):
     [
         ({"kernel_views": ["a", "b"]}, "`kernel_views` must name the view of each of 3 kernels; got"),
         ({"kernel_views": "abc"}, "`kernel_views` must name the view of each of 3 kernels; got 'abc'"),
+        ({"kernel_views": 3}, "`kernel_views` must name the view of each of 3 kernels; got 3"),
         ({"kernels": None, "kernel_views": ["a"]}, "`kernel_views` must be None with a bank"),
         ({"together": 1}, "`together` must be True or False"),
     ],

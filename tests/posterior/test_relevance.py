@@ -451,7 +451,7 @@ def test_sums_of_views_have_no_interaction(task):
 @pytest.mark.heavy
 def test_of_many_views_all_pairs_are_one_row(of_product):
     _, X, y = of_product
-    views = {f"v{j}": [j % 5] for j in range(8)}
+    views = {f"v{j}": [j % 5, (j + 1 + j // 5) % 5] for j in range(8)}
     model = GPMKLRegressor(KernelBank(Linear(), views), inference=QUICK, random_state=0).fit(X, y)
     assert interaction_table(model)["views"].tolist() == ["views together"]
     assert len(interaction_table(model, [("v0", "v2"), ("v0", "v1")])) == 3

@@ -83,13 +83,12 @@ class CompletingMKL(BaseMKL):
             return list(self.kernel_bank_.kernel_views_)
         names = [str(name) for name in self.kernel_names_]
         own = names if self.kernel_views is None else [str(view) for view in self.kernel_views]
-        return own[: self.n_kernels_in_] + names[len(own) :]
+        return own + names[len(own) :]
 
     def _fit_precomputed(self, X: Any, y: Any, check: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
-        self.together_ = None
         kernels, y = super()._fit_precomputed(X, y, check)
         views = self.kernel_names_ if self.kernel_views is None else self.kernel_views
-        if len(views) != len(kernels) or isinstance(views, str):
+        if np.shape(views) != (len(kernels),):
             raise ValueError(
                 f"`kernel_views` must name the view of each of {len(kernels)} kernels; got {shown(views)}."
             )
@@ -110,16 +109,14 @@ class CompletingMKL(BaseMKL):
         own = self.together_
         if own is None:
             return kernels
-        there = np.argmax(own.shares > 0.0, axis=1)[
-            own.views
-        ]  # of similarities to themselves that is all to know
-        order = np.argsort(own.views, kind="stable")
+        order, there = np.argsort(own.views, kind="stable"), np.argmax(own.shares > 0.0, axis=1)[own.views]
+        # of similarities of rows to themselves nothing is known but where there are none
         part, _ = own.product((m, kernels[m], 0.0 * kernels[m][:, there[m]]) for m in order)
         return np.concatenate([kernels, part[None]])
 
     def _fit_stack(self, X: Samples, y: Targets, **check_y: Any) -> tuple[DenseStack, np.ndarray]:
         """Do what all estimators do; where samples may lack views, center the kernels and complete them."""
-        self.kernel_centers_ = self.predictability_ = None
+        self.kernel_centers_ = self.predictability_ = self.together_ = None
         stack, y = super()._fit_stack(X, y, storage=self._storage(), **check_y)
         if self.present_ is None:
             return stack, y
