@@ -146,6 +146,7 @@ def build(name: str) -> Problem:
         target = (target - target.mean()) / target.std()
     else:
         target = np.where(target == target.max(), 1.0, -1.0)
+    bank._with_together = kernel_prior == "nested"  # the default model
     bank = bank.fit(X)
     kernels = np.ascontiguousarray(bank.train_stack(), dtype=np.float64)
     return Problem(name, data, process, kernel_prior, kernels, bank.kernel_names_, bank.kernel_views_, target)

@@ -258,7 +258,7 @@ class SharesOfKernels(NamedTuple):
     --------
     >>> prior = SharesOfKernels(NestedShares(within=2.0, scale=1.0), np.array([0, 0, 1]))
     >>> prior.weights(np.zeros(prior.n_coordinates(3))).values.round(4)
-    array([0.3703, 0.3703, 0.5237])
+    array([0.3703, 0.3703, 0.5238])
     """
 
     prior: NestedShares
