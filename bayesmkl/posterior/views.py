@@ -415,7 +415,8 @@ def value_of_view(
     Expectations are those of the model. What the view will be is not known: it is one of the points that training
     samples have, each as probable as the other views of the sample make it. The function of the view is not known
     exactly either, but at such a point more is known of it than at any, and the score there has moments in closed
-    form. Of other views that the sample lacks more is known then too, as far as views tell of each other.
+    form. Of other views that the sample lacks more is known then too, as far as views tell of each other. What the
+    view does together with others, the part "views together", is left out.
 
     Expectations are right on average over data sets, not for each. With 30 samples and little noise, the log loss
     changed by -0.90 on average where -0.88 was expected, but the two typically differed by 0.4 in a single data

@@ -403,7 +403,8 @@ def rows_of(report, part, label):
 @pytest.mark.heavy
 def test_shares_are_those_of_the_table(report, model):
     found, expected = rows_of(report, "Views and kernels", "shares of views"), view_table(model)
-    assert found["view"].tolist() == expected["view"].tolist() == ["person", EVIL]
+    assert found["view"].tolist() == expected["view"].tolist()
+    assert set(found["view"]) == {"person", EVIL, "views together"}
     np.testing.assert_allclose(found["share"], expected["share"])
     assert f"person {expected['share'][0]:.2f} [" in report.parts["Summary"][0][1]
 
@@ -411,7 +412,7 @@ def test_shares_are_those_of_the_table(report, model):
 def test_parts_of_samples_sum_to_scores(report, model):
     frame = rows_of(report, "Samples", "parts")
     np.testing.assert_allclose(frame["score"], model.predict_latent(X[50:]), atol=1e-10)
-    parts = frame[["person", EVIL, "intercept"]]
+    parts = frame[["person", EVIL, "views together", "intercept"]]
     values = parts.map(lambda text: float(text.rstrip("?"))).to_numpy()
     np.testing.assert_allclose(values.sum(axis=1), frame["score"], atol=0.02)  # two decimals each
     found = contributions(model, X[50:], random_state=1)
