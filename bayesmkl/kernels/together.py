@@ -104,7 +104,8 @@ class ViewKernels(NamedTuple):
         Kernels are zero where samples lack the view, which is the mean, and similarities NaN.
         """
         for v, group in groupby(kernels, key=lambda one: self.views[one[0]]):
-            total, own = 0.0, 0.0
+            total: Any = 0.0
+            own: Any = 0.0
             for m, kernel, diagonal in group:
                 total, own = total + self.factors[m] * kernel, own + self.factors[m] * diagonal
             mean, share = self.means[v], self.shares[v]

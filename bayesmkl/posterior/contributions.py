@@ -465,8 +465,9 @@ def feature_table(
     A slope is that of the part of the view, without "views together", all other features and views held where they
     are: where features are correlated, so are their slopes, and one of them can stand for another. A kernel on many
     features expects the same of each; which of them matter it learns from the slopes alone. Averages are linear in
-    functions, and exact given hyperparameters; nothing is refitted. Where samples lack views, slopes are averaged over
-    those that have the view.
+    functions, and exact given hyperparameters; nothing is refitted. Where samples lack views, slopes are averaged
+    over those that have the view.
+
     Of a kernel with a :class:`~bayesmkl.kernels.Gate` slopes are those by the features of its view at the gate
     columns of each sample, which have no slopes themselves; a gate column that its view has, too, is refused. Time
     grows with the square of the number of samples, and in proportion to the number of features.
