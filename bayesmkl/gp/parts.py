@@ -29,7 +29,7 @@ hyperparameters and sites
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -91,6 +91,27 @@ def draw_new_parts(
     return found
 
 
+def mean_parts(
+    covariance: Covariance,
+    draws: HyperDraws,
+    rows: Stack,
+    diagonal: np.ndarray,
+    groups: np.ndarray,
+    design_rows: DesignRows | None = None,
+) -> np.ndarray:
+    """Return posterior means of the parts of new rows over the points of predictions, (n_outputs, n_parts, n_rows).
+
+    Parameters as in `draw_new_parts`. Where kernels are the same at all points, weights of training samples say it.
+    """
+    total: Any = 0.0
+    for at, probability in zip(*draws.of_predictions, strict=True):
+        pairs = prior_parts(covariance, draws, at, rows, diagonal, groups, design_rows)
+        cross = np.array([own for own, _ in pairs])
+        duals = [posterior.dual for posterior in next(draws.factorized(covariance, np.array([at])))]
+        total = total + probability * np.array([cross @ dual for dual in duals])
+    return np.asarray(total)
+
+
 def joint_moments(
     posterior: Conditioned, cross: np.ndarray, prior: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -123,11 +144,11 @@ def prior_parts(
 
     Parameters as in `draw_new_parts`; `at` is the position of the hyperparameters.
     """
-    own = draws.kernel_weights[at]
+    own, weights = draws.kernel_weights[at], draws.weights[at]
     task = None if design_rows is None or covariance.tasks is None else design_rows.task
     for group in groups:
-        cross = covariance.cross(rows, own * group, own)
-        prior = covariance.variance(rows, diagonal, own * group)
+        cross = covariance.cross(rows, own * group, weights)
+        prior = covariance.variance(rows, diagonal, own * group, weights)
         if task is not None:
             cross = cross * covariance.tasks.cross(task, draws.task_values[at])  # type: ignore[union-attr]
             prior = prior * covariance.tasks.variance(task, draws.task_values[at])  # type: ignore[union-attr]

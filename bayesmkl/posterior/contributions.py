@@ -225,7 +225,12 @@ def parts_of_process(
                     covariance, draws, chosen, rows, diagonal[:, few], named.groups, rng, of_design
                 )
                 columns = [] if covariance.effects is None else covariance.effects.columns
-                mean = _process_means(estimator, rows, of_design, named.groups, columns)
+                if covariance.stack.learned:
+                    mean = of_processes.mean_parts(
+                        covariance, draws, rows, diagonal[:, few], named.groups, of_design
+                    )
+                else:
+                    mean = _process_means(estimator, rows, of_design, named.groups, columns)
                 units = [values[:, first + few] for values in (location, scale, offsets)]
                 yield ScoreParts(*(_in_units(parts, named, *units) for parts in (mean, drawn)))
             first += kernels.n_rows

@@ -47,6 +47,7 @@ from bayesmkl.bemkl.moments import LOG_2PI, Dirichlet, Gamma, SpikeSlab
 from bayesmkl.bemkl.reading import ScoreDraws, log_probabilities
 from bayesmkl.kernels.stacks.base import Stack
 from bayesmkl.kernels.stacks.dense import DenseStack, stored_array
+from bayesmkl.kernels.stacks.learned import LearnedStack
 from bayesmkl.posterior.fitted import FittedBEMKL, fitted_bemkl, public, states_of
 from bayesmkl.posterior.loo import leave_one_out_of_draws
 
@@ -509,7 +510,9 @@ class ProcessRefits:
 
     def with_kernel(self, kernel: np.ndarray) -> Accuracy:
         """Fit with one more, (n_samples, n_samples), which is in the group of the first where priors have groups."""
-        stack = DenseStack(np.concatenate([stored_array(self.stack), kernel[None]]))
+        stack: Any = DenseStack(np.concatenate([stored_array(self.stack), kernel[None]]))
+        if self.stack.learned:
+            stack = LearnedStack(stack, self.stack.learned)
         return Accuracy(*self.estimator._refit(stack, np.append(np.arange(self.stack.n_kernels), 0)))
 
     def without_kernels(self) -> Accuracy:

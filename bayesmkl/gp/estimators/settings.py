@@ -22,6 +22,7 @@ from bayesmkl.kernels.views import check_samples
 
 if TYPE_CHECKING:
     from bayesmkl.gp.estimators.base import BaseGPMKL
+    from bayesmkl.kernels.bank import KernelBank
 
 NamedPriors = Mapping[str, WeightPrior | SpikeSlabWeights]
 
@@ -114,6 +115,21 @@ def of_kernels(
         )
     chosen = np.asarray(groups) if kept is None else np.asarray(groups)[kept]
     return SpikeSlabOfKernels(prior, np.unique(chosen, return_inverse=True)[1])
+
+
+def check_learned(model: BaseGPMKL, bank: KernelBank) -> None:
+    """Raise for parameters that need kernels which stay as they are, where widths are inferred."""
+    for name, value, why in (
+        ("kernel_prior", is_spike_slab(model.kernel_prior, model.KERNEL_PRIORS), 'not "spike-slab"'),
+        ("missing_views", model.missing_views != "error", '"error"'),
+        ("landmarks", bank.landmarks is not None, "None"),
+        ("normalize", "center" in str(bank.normalize), '"spherical" or None'),
+    ):
+        if value:
+            raise ValueError(
+                f"`{name}` must be {why} with a Gaussian whose width is learned, which is another kernel at every "
+                "width. Use Gaussian(relative_width=1)."
+            )
 
 
 def _listed(groups: Mapping[str, Any], names: Sequence[Any], views: Sequence[Any]) -> list[str]:

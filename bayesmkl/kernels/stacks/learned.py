@@ -1,0 +1,149 @@
+r"""Stacks some of whose kernels have widths that are inferred: what they hold is points, not numbers.
+
+With :math:`z_j` the features of a view in units of prior medians of their widths, and :math:`v_j` the log of a width
+in these units, one such kernel is
+
+.. math:: k(x, x') = \exp \Bigl( -\tfrac12 \sum_j e^{-2 v_j} (z_j - z'_j)^2 \Bigr), \qquad
+   \frac{\partial k}{\partial v_j} = k\, e^{-2 v_j} (z_j - z'_j)^2 .
+
+All features of a view have the same :math:`v`, or each has its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.spatial.distance import cdist
+
+from bayesmkl._utils.typing import Index
+from bayesmkl.kernels.stacks.base import Stack
+from bayesmkl.kernels.stacks.dense import DenseStack
+
+
+class Points(NamedTuple):
+    """What one kernel compares.
+
+    Attributes
+    ----------
+    kernel : int
+        Its position in the stack.
+    each : bool
+        Whether every feature has a width of its own.
+    rows, train : ndarray of shape (n_rows, n_features), (n_train, n_features)
+        In units of median widths.
+    """
+
+    kernel: int
+    each: bool
+    rows: np.ndarray
+    train: np.ndarray
+
+    @property
+    def n_values(self) -> int:
+        """Number of widths."""
+        return self.train.shape[1] if self.each else 1
+
+    def evaluate(self, values: np.ndarray) -> np.ndarray:
+        """Return the kernel of some log widths, (n_rows, n_train)."""
+        factors = np.exp(-values)
+        train = self.train * factors
+        squares = cdist(train if self.rows is self.train else self.rows * factors, train, "sqeuclidean")
+        squares *= -0.5
+        found: np.ndarray = np.exp(squares, out=squares)
+        return found
+
+    def pull(self, values: np.ndarray, adjoint: np.ndarray) -> np.ndarray:
+        """Return the gradient by log widths from that by the kernel times the kernel, which is symmetric."""
+        around = self.train - self.train.mean(axis=0)  # no digits are lost far from zero
+        products = np.einsum("ij,ij->j", around, adjoint @ around)
+        by_feature = 2.0 * np.exp(-2.0 * values) * (adjoint.sum(axis=1) @ around**2 - products)
+        return by_feature if self.each else by_feature.sum(keepdims=True)
+
+
+class LearnedStack(Stack):
+    """Kernels in one array, in which those with unknown widths have median ones.
+
+    Parameters
+    ----------
+    held : DenseStack
+    learned : sequence of Points
+        In the order of the kernels.
+    """
+
+    def __init__(self, held: DenseStack, learned: Sequence[Points]) -> None:
+        self.held, self.learned = held, tuple(learned)
+        self._latest: tuple[bytes, DenseStack] | None = None
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Numbers of kernels, query points and training points."""
+        return self.held.shape
+
+    @property
+    def storage(self) -> str:
+        """The form of the kernels."""
+        return self.held.storage
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the kernels take."""
+        return self.held.nbytes
+
+    def each(self, index: Iterable[int] | None = None) -> Iterator[Any]:
+        """Go through the kernels at median widths."""
+        return self.held.each(index)
+
+    def rows(self, index: Index) -> LearnedStack:
+        """Return the stack of the query points at `index`."""
+        return LearnedStack(
+            self.held.rows(index), [one._replace(rows=one.rows[index]) for one in self.learned]
+        )
+
+    def _part(self, index: Any) -> LearnedStack:
+        wanted = np.arange(self.n_kernels)[index].tolist()
+        kept = {one.kernel: one for one in self.learned}
+        learned = [kept[m]._replace(kernel=place) for place, m in enumerate(wanted) if m in kept]
+        return LearnedStack(self.held.select(index), learned)
+
+    def at(self, values: np.ndarray) -> DenseStack:
+        """Return the kernels of some log widths; those of the latest ones are kept."""
+        key = values.tobytes()
+        if self._latest is None or self._latest[0] != key:
+            kernels = self.held.kernels.copy()
+            for one, own in self.by_kernel(values):
+                kernels[one.kernel] = one.evaluate(own)
+            self._latest = key, DenseStack(kernels)
+        return self._latest[1]
+
+    def by_kernel(self, values: np.ndarray) -> Iterator[tuple[Points, np.ndarray]]:
+        """Go through kernels and their log widths."""
+        ends = np.cumsum([one.n_values for one in self.learned])[:-1]
+        return zip(self.learned, np.split(values, ends), strict=True)
+
+
+def with_learned(held: DenseStack, bank: Any, X: np.ndarray | None = None) -> Any:
+    """Return a stack that knows the points of those kernels of a bank whose widths are learned, if there are any.
+
+    Parameters
+    ----------
+    held : DenseStack
+        All kernels of the bank.
+    bank : KernelBank
+        Fitted.
+    X : ndarray of shape (n_rows, n_columns), optional
+        Validated rows of the stack; None: the training samples.
+    """
+    learned = []
+    for m, kernel in enumerate(bank.kernels_):
+        if getattr(kernel, "learns", None) is None:
+            continue
+        columns, widths = bank.views_[bank.view_positions_[m]].columns, kernel.widths
+        seen = np.isfinite(np.broadcast_to(widths, len(columns)))
+        train = bank.X_train_[:, columns][:, seen] / (widths[seen] if np.ndim(widths) else widths)
+        rows = train
+        if X is not None:
+            rows = X[:, columns][:, seen] / (widths[seen] if np.ndim(widths) else widths)
+        learned.append(Points(m, kernel.learns == "each", rows, train))
+    return LearnedStack(held, learned) if learned else held
