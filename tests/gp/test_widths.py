@@ -19,12 +19,13 @@ from bayesmkl.gp.hyperposterior import Hypermodel, evaluate_height, evaluate_slo
 from bayesmkl.gp.hyperpriors import DirichletShares, ParameterPriors, WithDesign
 from bayesmkl.gp.widths import WidthPrior
 from bayesmkl.kernels import Gaussian, Linear
+from bayesmkl.kernels.quality import KernelQualityWarning
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.kernels.stacks.learned import with_learned
 from bayesmkl.outcomes import Gaussian as Normal
 from bayesmkl.outcomes import Probit
 from bayesmkl.persistence import load_model, save_model
-from bayesmkl.posterior import contributions
+from bayesmkl.posterior import contributions, feature_table
 
 FEW = Marginal(n_points=400, n_draws=200)
 VIEWS = {"a": [0, 1, 2], "b": [3, 4]}
@@ -173,6 +174,29 @@ def test_shares_and_parts_are_those_of_the_score(table, fitted):
     np.testing.assert_allclose(drawn, fitted.predict_latent(X), atol=0.1)
 
 
+@pytest.mark.parametrize("bank", [EACH, LEARN])
+def test_slopes_are_those_of_predictions(table, bank):
+    X, y = table
+    model = GPMKLRegressor(bank, inference=Marginal(n_points=400, n_draws=2000, n_read="all")).fit(X, y)
+    found = feature_table(model, per="unit", random_state=0).sort_values("feature")
+    steps = 1e-4 * X.std(axis=0)
+    slopes = np.array(
+        [
+            (model.predict(X + h * e) - model.predict(X - h * e)) / (2.0 * h)
+            for h, e in zip(steps, np.eye(5), strict=True)
+        ]
+    )
+    np.testing.assert_allclose(found["mean"], slopes.mean(axis=1), atol=0.1 * np.abs(found["std"]).max())
+    size = np.sqrt((slopes**2).mean(axis=1)) * X.std(axis=0)
+    np.testing.assert_allclose(found["size"], size, rtol=1e-3, atol=1e-4)
+    assert ("relevance" in found) == (bank is EACH)
+    if bank is EACH:
+        own = found["relevance"].to_numpy()
+        np.testing.assert_allclose(own.sum(), model.kernel_shares_[[0, 2]].sum(), rtol=1e-8)
+        assert own[[0, 3]].min() > own[[1, 2, 4]].max()
+        assert (found["relevance_lower"] <= own).all()
+
+
 def test_classes_have_widths_too(table):
     X, y = table
     model = GPMKLClassifier(LEARN, inference=FEW).fit(X, y > 0.0)
@@ -199,6 +223,40 @@ def test_classes_have_widths_too(table):
 def test_models_that_cannot_learn_widths_refuse_them(table, model, says):
     with pytest.raises(ValueError, match=re.escape(says)):
         model.fit(*table)
+
+
+def test_widths_that_cannot_be_learned_are_named_and_the_rest_goes_on(table):
+    X, y = table
+    X = np.column_stack([X[:, 0], np.full(60, 3.0), np.full(60, 2.0), X[:, 1] > 0.0])
+    views = {"some": [0, 1], "none": 2, "two": 3}
+    for width, says in (
+        (
+            "each",
+            [
+                "gaussian(width=each) · some: features that do not vary in training: x1",
+                "none: training samples are",
+            ],
+        ),
+        (
+            "learn",
+            ["none: training samples are all equal", "two: training samples have two different values"],
+        ),
+    ):
+        bank = KernelBank(Gaussian(width=width), views=views)
+        with pytest.warns(KernelQualityWarning) as caught:
+            model = GPMKLRegressor(bank, inference=FEW).fit(X, y)
+        text = "\n".join(str(one.message) for one in caught)
+        assert all(line in text for line in says)
+        assert np.abs(model.kernel_shares_[1]) < 0.01
+        assert model.kernel_shares_[0] > 0.3
+        changed = X + np.array([0.0, 5.0, 0.0, 0.0])
+        same = np.allclose(model.predict(changed), model.predict(X))
+        assert same == (width == "each")
+    with pytest.warns(KernelQualityWarning, match="have two different values"):
+        found = GPMKLRegressor(KernelBank(Gaussian(width="learn")), inference=FEW).fit(
+            table[0][:2], [0.0, 1.0]
+        )
+    assert np.isfinite(found.predict(table[0])).all()
 
 
 def test_programs_and_products_refuse_widths_that_are_learned(table):

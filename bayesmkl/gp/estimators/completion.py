@@ -10,7 +10,7 @@ import numpy as np
 from bayesmkl._estimator import BaseMKL
 from bayesmkl._estimator.base import LEAST_ROWS, Holding, resolve_storage
 from bayesmkl._utils.typing import Samples, Targets
-from bayesmkl.gp.estimators.settings import NamedPriors, is_spike_slab
+from bayesmkl.gp.estimators.settings import NamedPriors, is_spike_slab, warn_of_unlearned
 from bayesmkl.gp.landmarks import PseudoSamples
 from bayesmkl.gp.unknown_points import CompletedKernels, KernelCenters, find_centers
 from bayesmkl.kernels.adapters import some_learn
@@ -58,6 +58,8 @@ class CompletingMKL(BaseMKL):
         """Do what all estimators do; where samples may lack views, center the kernels and complete them."""
         self.kernel_centers_ = self.predictability_ = None
         stack, y = super()._fit_stack(X, y, storage=self._storage(), **check_y)
+        if self._learns:
+            warn_of_unlearned(self.kernel_bank_)  # type: ignore[arg-type]
         if self.present_ is None:
             return self._with_learned(stack), y
         self.kernel_centers_ = find_centers(stack, self.sample_weight_)

@@ -18,7 +18,9 @@ from bayesmkl._utils.validation import check_probability, check_scale, shown
 from bayesmkl._utils.warnings import warn_user
 from bayesmkl.gp.hyperpriors import DirichletShares, HalfT, Horseshoe, WeightPrior
 from bayesmkl.gp.selection import SpikeSlabOfKernels, SpikeSlabWeights
-from bayesmkl.kernels.views import check_samples
+from bayesmkl.kernels.quality import KernelQualityWarning, join
+from bayesmkl.kernels.stacks.learned import points_of
+from bayesmkl.kernels.views import check_samples, column_names
 
 if TYPE_CHECKING:
     from bayesmkl.gp.estimators.base import BaseGPMKL
@@ -130,6 +132,34 @@ def check_learned(model: BaseGPMKL, bank: KernelBank) -> None:
                 f"`{name}` must be {why} with a Gaussian whose width is learned, which is another kernel at every "
                 "width. Use Gaussian(relative_width=1)."
             )
+
+
+def warn_of_unlearned(bank: KernelBank) -> None:
+    """Warn once about widths that no training sample can tell, which keep their prior.
+
+    Warns
+    -----
+    KernelQualityWarning
+        Naming kernels that see at most two different samples, and features that are the same in all of them.
+    """
+    names, lines = column_names(bank.n_features_in_, bank.column_labels_), []
+    for m, kernel in enumerate(bank.kernels_):
+        if getattr(kernel, "learns", None) is None:
+            continue
+        points, columns = points_of(bank, m), bank.views_[bank.view_positions_[m]].columns
+        constant = [names[j] for j in columns[np.isinf(points.medians)]]
+        n_different = len(np.unique(points.train, axis=0)) if points.train.shape[1] else 1
+        if n_different <= 2:
+            what = "are all equal" if n_different == 1 else "have two different values"
+            lines.append(f"- {bank.kernel_names_[m]}: training samples {what}")
+        elif constant:
+            lines.append(
+                f"- {bank.kernel_names_[m]}: features that do not vary in training: {join(constant)}"
+            )
+    if lines:
+        warn_user(
+            "Some widths cannot be learned, and keep their prior:\n" + "\n".join(lines), KernelQualityWarning
+        )
 
 
 def _listed(groups: Mapping[str, Any], names: Sequence[Any], views: Sequence[Any]) -> list[str]:

@@ -33,12 +33,16 @@ class Points(NamedTuple):
         Whether every feature has a width of its own.
     rows, train : ndarray of shape (n_rows, n_features), (n_train, n_features)
         In units of median widths.
+    medians : ndarray of shape (n_columns,)
+        These widths, of all columns of the view. They are infinite of columns that are the same in all training
+        samples, which a kernel with a width for every feature does not see.
     """
 
     kernel: int
     each: bool
     rows: np.ndarray
     train: np.ndarray
+    medians: np.ndarray
 
     @property
     def n_values(self) -> int:
@@ -47,6 +51,8 @@ class Points(NamedTuple):
 
     def evaluate(self, values: np.ndarray) -> np.ndarray:
         """Return the kernel of some log widths, (n_rows, n_train)."""
+        if not self.train.shape[1]:  # no feature varies
+            return np.ones((len(self.rows), len(self.train)))
         factors = np.exp(-values)
         train = self.train * factors
         squares = cdist(train if self.rows is self.train else self.rows * factors, train, "sqeuclidean")
@@ -135,15 +141,16 @@ def with_learned(held: DenseStack, bank: Any, X: np.ndarray | None = None) -> An
     X : ndarray of shape (n_rows, n_columns), optional
         Validated rows of the stack; None: the training samples.
     """
-    learned = []
-    for m, kernel in enumerate(bank.kernels_):
-        if getattr(kernel, "learns", None) is None:
-            continue
-        columns, widths = bank.views_[bank.view_positions_[m]].columns, kernel.widths
-        seen = np.isfinite(np.broadcast_to(widths, len(columns)))
-        train = bank.X_train_[:, columns][:, seen] / (widths[seen] if np.ndim(widths) else widths)
-        rows = train
-        if X is not None:
-            rows = X[:, columns][:, seen] / (widths[seen] if np.ndim(widths) else widths)
-        learned.append(Points(m, kernel.learns == "each", rows, train))
-    return LearnedStack(held, learned) if learned else held
+    learned = [m for m, kernel in enumerate(bank.kernels_) if getattr(kernel, "learns", None) is not None]
+    return LearnedStack(held, [points_of(bank, m, X) for m in learned]) if learned else held
+
+
+def points_of(bank: Any, m: int, X: np.ndarray | None = None) -> Points:
+    """Return what kernel `m` of a bank compares, whose widths are learned; parameters as in `with_learned`."""
+    kernel, columns = bank.kernels_[m], bank.views_[bank.view_positions_[m]].columns
+    medians = np.broadcast_to(kernel.widths, len(columns))
+    seen = np.isfinite(medians)
+    train, rows = (
+        None if own is None else own[:, columns[seen]] / medians[seen] for own in (bank.X_train_, X)
+    )
+    return Points(m, kernel.learns == "each", train if rows is None else rows, train, medians)
