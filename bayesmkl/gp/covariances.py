@@ -194,9 +194,19 @@ class Additive(NamedTuple):
         learned = [one.kernel for one in self.stack.learned]
         if not learned:
             return self.stack, self.units
-        stack, units = self.stack.at(widths), self.units.copy()  # type: ignore[attr-defined]
-        units[learned] = kernel_units(stack.select(learned), self.sample_weight)
+        stack, units, share = self.stack.at(widths), self.units.copy(), self._share  # type: ignore[attr-defined]
+        for m in learned:  # as `kernel_units`, in a third of the time
+            diagonal = stack.kernels[m].diagonal() @ share
+            variance = diagonal - share @ stack.kernels[m] @ share
+            units[m] = variance if variance > CONSTANT * diagonal else np.inf
         return stack, units
+
+    @property
+    def _share(self) -> np.ndarray:
+        """Parts of samples in means."""
+        counts = np.ones(self.stack.n_train) if self.sample_weight is None else self.sample_weight
+        share: np.ndarray = counts / counts.sum()
+        return share
 
     def matrix(self, weights: Array, precision: type[np.floating] = np.float64) -> Any:
         """Return the prior covariance of the training scores, of weights (q, n) one for each."""
@@ -234,13 +244,10 @@ class Additive(NamedTuple):
             combined = stack.combine(own**2 / units)
             found.append(self.tasks.pull(of_tasks, adjoint * combined))
         if self.stack.learned:
-            counts = np.ones(stack.n_train) if self.sample_weight is None else self.sample_weight
-            share = counts / counts.sum()
+            pairs = np.outer(self._share, self._share)
             for one, widths in self.stack.by_kernel(of_widths):  # type: ignore[attr-defined]
                 m = one.kernel
-                by_kernel = (
-                    own[m] ** 2 / units[m] * (by_kernels + products[m] / units[m] * np.outer(share, share))
-                )
+                by_kernel = own[m] ** 2 / units[m] * (by_kernels + products[m] / units[m] * pairs)
                 found.append(one.pull(widths, by_kernel * stack.kernels[m]))
         return found[0] if len(found) == 1 else namespace(found[0]).concatenate(found)
 

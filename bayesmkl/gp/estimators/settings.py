@@ -121,16 +121,16 @@ def of_kernels(
 
 def check_learned(model: BaseGPMKL, bank: KernelBank) -> None:
     """Raise for parameters that need kernels which stay as they are, where widths are inferred."""
-    for name, value, why in (
-        ("kernel_prior", is_spike_slab(model.kernel_prior, model.KERNEL_PRIORS), 'not "spike-slab"'),
-        ("missing_views", model.missing_views != "error", '"error"'),
-        ("landmarks", bank.landmarks is not None, "None"),
-        ("normalize", "center" in str(bank.normalize), '"spherical" or None'),
+    for name, is_so, wanted in (
+        ("kernel_prior", is_spike_slab(model.kernel_prior, model.KERNEL_PRIORS), 'must not be "spike-slab"'),
+        ("missing_views", model.missing_views != "error", 'must be "error"'),
+        ("landmarks", bank.landmarks is not None, "must be None"),
+        ("normalize", "center" in str(bank.normalize), 'must be "spherical" or None'),
     ):
-        if value:
+        if is_so:
             raise ValueError(
-                f"`{name}` must be {why} with a Gaussian whose width is learned, which is another kernel at every "
-                "width. Use Gaussian(relative_width=1)."
+                f"`{name}` {wanted} with a Gaussian whose width is learned, since its kernel changes with the width. "
+                "Give it one: Gaussian(relative_width=1)."
             )
 
 

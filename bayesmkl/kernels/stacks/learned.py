@@ -12,6 +12,7 @@ All features of a view have the same :math:`v`, or each has its own.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -80,6 +81,8 @@ class LearnedStack(Stack):
 
     def __init__(self, held: DenseStack, learned: Sequence[Points]) -> None:
         self.held, self.learned = held, tuple(learned)
+        ends = [0, *np.cumsum([one.n_values for one in self.learned]).tolist()]
+        self._places = [slice(*own) for own in pairwise(ends)]
         self._latest: tuple[bytes, DenseStack] | None = None
 
     @property
@@ -125,8 +128,7 @@ class LearnedStack(Stack):
 
     def by_kernel(self, values: np.ndarray) -> Iterator[tuple[Points, np.ndarray]]:
         """Go through kernels and their log widths."""
-        ends = np.cumsum([one.n_values for one in self.learned])[:-1]
-        return zip(self.learned, np.split(values, ends), strict=True)
+        return ((one, values[own]) for one, own in zip(self.learned, self._places, strict=True))
 
 
 def with_learned(held: DenseStack, bank: Any, X: np.ndarray | None = None) -> Any:
