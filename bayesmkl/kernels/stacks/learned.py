@@ -50,16 +50,17 @@ class Points(NamedTuple):
         """Number of widths."""
         return self.train.shape[1] if self.each else 1
 
-    def evaluate(self, values: np.ndarray) -> np.ndarray:
-        """Return the kernel of some log widths, (n_rows, n_train)."""
+    def evaluate(self, values: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+        """Return the kernel of some log widths, (n_rows, n_train), in the memory `out` if it is given."""
+        out = np.empty((len(self.rows), len(self.train))) if out is None else out
         if not self.train.shape[1]:  # no feature varies
-            return np.ones((len(self.rows), len(self.train)))
+            out.fill(1.0)
+            return out
         factors = np.exp(-values)
         train = self.train * factors
-        squares = cdist(train if self.rows is self.train else self.rows * factors, train, "sqeuclidean")
-        squares *= -0.5
-        found: np.ndarray = np.exp(squares, out=squares)
-        return found
+        cdist(train if self.rows is self.train else self.rows * factors, train, "sqeuclidean", out=out)
+        out *= -0.5
+        return np.exp(out, out=out)
 
     def pull(self, values: np.ndarray, adjoint: np.ndarray) -> np.ndarray:
         """Return the gradient by log widths from that by the kernel times the kernel, which is symmetric."""
@@ -83,6 +84,7 @@ class LearnedStack(Stack):
         self.held, self.learned = held, tuple(learned)
         ends = [0, *np.cumsum([one.n_values for one in self.learned]).tolist()]
         self._places = [slice(*own) for own in pairwise(ends)]
+        self._fixed = np.setdiff1d(np.arange(self.n_kernels), [one.kernel for one in self.learned])
         self._latest: tuple[bytes, DenseStack] | None = None
 
     @property
@@ -120,9 +122,10 @@ class LearnedStack(Stack):
         """Return the kernels of some log widths; those of the latest ones are kept."""
         key = values.tobytes()
         if self._latest is None or self._latest[0] != key:
-            kernels = self.held.kernels.copy()
+            kernels = np.empty(self.shape)
+            kernels[self._fixed] = self.held.kernels[self._fixed]
             for one, own in self.by_kernel(values):
-                kernels[one.kernel] = one.evaluate(own)
+                one.evaluate(own, kernels[one.kernel])
             self._latest = key, DenseStack(kernels)
         return self._latest[1]
 
@@ -152,7 +155,9 @@ def points_of(bank: Any, m: int, X: np.ndarray | None = None) -> Points:
     kernel, columns = bank.kernels_[m], bank.views_[bank.view_positions_[m]].columns
     medians = np.broadcast_to(kernel.widths, len(columns))
     seen = np.isfinite(medians)
-    train, rows = (
-        None if own is None else own[:, columns[seen]] / medians[seen] for own in (bank.X_train_, X)
-    )
-    return Points(m, kernel.learns == "each", train if rows is None else rows, train, medians)
+
+    def scaled(rows: np.ndarray) -> np.ndarray:
+        return rows[:, columns[seen]] / medians[seen]
+
+    train = scaled(bank.X_train_)
+    return Points(m, kernel.learns == "each", train if X is None else scaled(X), train, medians)
