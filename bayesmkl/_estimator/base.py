@@ -24,6 +24,7 @@ from bayesmkl._utils.validation import (
     generator_of,
     shown,
 )
+from bayesmkl.kernels.adapters import some_learn
 from bayesmkl.kernels.bank import CheckedTable, KernelBank
 from bayesmkl.kernels.precomputed import SharedKernels
 from bayesmkl.kernels.presence import check_some_view, present_views, stack_with_absent
@@ -255,6 +256,7 @@ class BaseMKL(BaseEstimator):
     _needs_some_view: ClassVar[bool] = True  # samples without any view are refused
     _takes_several_targets: ClassVar[bool] = False  # one per column of `y`
     _takes_sparse: ClassVar[bool] = False  # nothing but kernels looks at samples
+    _learns_widths: ClassVar[bool] = False  # kernels are evaluated anew at every width
     _takes_landmarks: ClassVar[bool] = False  # kernels between samples and some other points will do
     _streams_rows: ClassVar[bool] = False  # predictions touch kernels only through contractions
 
@@ -439,6 +441,11 @@ class BaseMKL(BaseEstimator):
             return KernelBank(**keep)
         if isinstance(self.kernels, KernelBank):
             self._check_landmarks(self.kernels)
+            if not self._learns_widths and some_learn(self.kernels.kernels):
+                raise ValueError(
+                    f"`kernels` must have given widths for {type(self).__name__}; got a Gaussian whose width is "
+                    "learned. GPMKL estimators learn it; here use Gaussian(relative_width=1)."
+                )
             if of_bank == "keep" and self.kernels.missing_views == "impute":
                 keep = {}  # which keeps views as well
             return clone(self.kernels).set_params(**keep)

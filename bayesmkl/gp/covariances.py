@@ -32,8 +32,8 @@ CONSTANT = 1e-10  # part of a kernel around its mean that is rounding error
 class Covariance(Protocol):
     """Contract of covariances; a matrix's `N` is n_samples.
 
-    `weights` are of shape (n_kernels,); after them come the standard deviations of the terms of `effects`, and the
-    values of `tasks`, where there are some.
+    `weights` are of shape (n_kernels,); after them come the standard deviations of the terms of `effects`, the values
+    of `tasks`, and log widths of kernels, where there are some.
     """
 
     @property
@@ -56,8 +56,8 @@ class Covariance(Protocol):
         """Tasks of the training samples, if there are several."""
         ...
 
-    def split(self, weights: Array) -> tuple[Any, Any, Any]:
-        """Return weights of kernels, standard deviations of groups, and values of tasks."""
+    def split(self, weights: Array) -> tuple[Any, Any, Any, Any]:
+        """Return weights of kernels, standard deviations of groups, values of tasks, and log widths."""
         ...
 
     def matrix(self, weights: Array, precision: type[np.floating] = np.float64) -> Any:
@@ -92,7 +92,12 @@ class Covariance(Protocol):
         """Draw what kernels of unit weight add to the training scores, (n_kernels, n_samples, n_draws).
 
         Of several tasks they are functions from which `weigh_parts` makes those of the tasks, with an axis in front.
+        Of kernels whose width is inferred they are standard normal numbers, from which `color` makes functions.
         """
+        ...
+
+    def color(self, weights: np.ndarray, drawn: np.ndarray, which: np.ndarray) -> None:
+        """Make functions of the widths in some weights from draws of `draw_parts`, in place, of `which` of them."""
         ...
 
     def weigh_parts(self, weights: np.ndarray, drawn: np.ndarray) -> np.ndarray:
@@ -129,13 +134,20 @@ class Covariance(Protocol):
         """
         ...
 
-    def variance(self, rows: Stack, diagonal: np.ndarray, part: np.ndarray) -> np.ndarray:
+    def variance(
+        self, rows: Stack, diagonal: np.ndarray, part: np.ndarray, weights: np.ndarray
+    ) -> np.ndarray:
         """Return the prior variance of that part at new rows, whose similarities to themselves are `diagonal`."""
         ...
 
 
 class Additive(NamedTuple):
     r"""Additive Gaussian process: :math:`C = \sum_m w_m^2 K_m / c_m + \gamma^{-1} 1 1^\top`.
+
+    Where widths of a kernel are inferred, its unit is that at these widths, :math:`c_m = p^\top (\operatorname{diag}
+    K_m - K_m p)` of samples in proportions `p`, so that its weight is the standard deviation of its part whatever
+    they are. With the gradient `A` by `C`, the one by :math:`K_m` is :math:`w_m^2 c_m^{-1} (A + c_m^{-1} \langle A,
+    K_m \rangle\, p p^\top)`: the diagonal does not depend on widths.
 
     Attributes
     ----------
@@ -150,6 +162,8 @@ class Additive(NamedTuple):
         Of covariates and groups.
     tasks : Tasks, optional
         Then kernels are :math:`K_m \circ B`.
+    sample_weight : ndarray of shape (n_samples,), optional
+        How often samples count in units of kernels whose widths are inferred.
     """
 
     stack: Stack
@@ -157,6 +171,7 @@ class Additive(NamedTuple):
     intercept_std: float
     effects: Effects | None = None
     tasks: Tasks | None = None
+    sample_weight: np.ndarray | None = None
 
     @property
     def parts_are_independent(self) -> bool:
@@ -167,20 +182,41 @@ class Additive(NamedTuple):
         """Return the covariance of the parts of the kernels at some positions, without effects."""
         return self._replace(stack=self.stack.select(kernels), units=self.units[kernels], effects=None)
 
-    def split(self, weights: Array) -> tuple[Any, Any, Any]:
-        """Return weights of kernels, standard deviations of groups, and values of tasks."""
+    def split(self, weights: Array) -> tuple[Any, Any, Any, Any]:
+        """Return weights of kernels, standard deviations of groups, values of tasks, and log widths."""
         first = self.stack.n_kernels
-        last = first if self.effects is None else first + self.effects.n_terms
-        return weights[:first], weights[first:last], weights[last:]
+        second = first if self.effects is None else first + self.effects.n_terms
+        last = len(weights) - sum(one.n_values for one in self.stack.learned)
+        return weights[:first], weights[first:second], weights[second:last], weights[last:]
+
+    def at(self, widths: np.ndarray) -> tuple[Any, Any]:
+        """Return the kernels of some log widths, and their units."""
+        learned = [one.kernel for one in self.stack.learned]
+        if not learned:
+            return self.stack, self.units
+        stack, units, share = self.stack.at(widths), self.units.copy(), self._share  # type: ignore[attr-defined]
+        for m in learned:  # as `kernel_units`, in a third of the time
+            diagonal = stack.kernels[m].diagonal() @ share
+            variance = diagonal - share @ stack.kernels[m] @ share
+            units[m] = variance if variance > CONSTANT * diagonal else np.inf
+        return stack, units
+
+    @property
+    def _share(self) -> np.ndarray:
+        """Parts of samples in means."""
+        counts = np.ones(self.stack.n_train) if self.sample_weight is None else self.sample_weight
+        share: np.ndarray = counts / counts.sum()
+        return share
 
     def matrix(self, weights: Array, precision: type[np.floating] = np.float64) -> Any:
         """Return the prior covariance of the training scores, of weights (q, n) one for each."""
-        if weights.ndim == 2 and self.tasks is not None:
+        if weights.ndim == 2 and (self.tasks is not None or self.stack.learned):
             return np.stack([self.matrix(one) for one in weights])
-        own, of_groups, of_tasks = (part.T for part in self.split(weights.T))
+        own, of_groups, of_tasks, of_widths = (part.T for part in self.split(weights.T))
         if precision == np.float32 and weights.ndim == 2 and self.effects is None:
             return self.stack.combine_singly(own**2 / self.units, self.intercept_std**2)
-        found = self.stack.combine(own**2 / self.units)
+        stack, units = self.at(of_widths)
+        found = stack.combine(own**2 / units)
         if self.tasks is not None:
             found = found * self.tasks.matrix(of_tasks)
         if is_numpy(found):
@@ -197,14 +233,22 @@ class Additive(NamedTuple):
 
     def pull(self, weights: Array, adjoint: Array) -> Any:
         """Return the gradient by the weights of what has the gradient `adjoint` by the covariance."""
-        own, of_groups, of_tasks = self.split(weights)
+        own, of_groups, of_tasks, of_widths = self.split(weights)
+        stack, units = self.at(of_widths)
         by_kernels = adjoint if self.tasks is None else adjoint * self.tasks.matrix(of_tasks)
-        found = [2.0 * own / self.units * self.stack.frobenius(by_kernels)]
+        products = stack.frobenius(by_kernels)
+        found = [2.0 * own / units * products]
         if self.effects is not None:
             found.append(self.effects.pull(of_groups, adjoint))
         if self.tasks is not None:
-            combined = self.stack.combine(own**2 / self.units)
+            combined = stack.combine(own**2 / units)
             found.append(self.tasks.pull(of_tasks, adjoint * combined))
+        if self.stack.learned:
+            pairs = np.outer(self._share, self._share)
+            for one, widths in self.stack.by_kernel(of_widths):  # type: ignore[attr-defined]
+                m = one.kernel
+                by_kernel = own[m] ** 2 / units[m] * (by_kernels + products[m] / units[m] * pairs)
+                found.append(one.pull(widths, by_kernel * stack.kernels[m]))
         return found[0] if len(found) == 1 else namespace(found[0]).concatenate(found)
 
     def informed(self, weights: np.ndarray, within: np.ndarray, directions: np.ndarray) -> np.ndarray:
@@ -212,38 +256,55 @@ class Additive(NamedTuple):
 
         With :math:`\dot C = \sum_n v_n \partial_n C` it is :math:`\tfrac12 \mathrm{tr}(\partial_m C\, R \dot C R)`.
         """
-        own, _, of_tasks = self.split(weights)
-        slopes, between = 2.0 * own / self.units, 1.0
+        own, _, of_tasks, of_widths = self.split(weights)
+        stack, units = self.at(of_widths)
+        slopes, between = 2.0 * own / units, 1.0
         if self.tasks is not None:
             between = self.tasks.matrix(of_tasks)
         shrinkage = within @ within.T
-        moved = shrinkage @ (self.stack.combine(directions * slopes) * between) @ shrinkage
-        return 0.5 * slopes * self.stack.frobenius(moved * between)
+        moved = shrinkage @ (stack.combine(directions * slopes) * between) @ shrinkage
+        return 0.5 * slopes * stack.frobenius(moved * between)
 
     def cross(
         self, rows: Stack, part: np.ndarray, weights: np.ndarray, precision: type[np.floating] = np.float64
     ) -> np.ndarray:
         """Return the covariance of part of the scores at new rows with the training scores."""
+        if self.stack.learned:
+            if part.ndim == 2:
+                return np.stack([self.cross(rows, *own) for own in zip(part, weights, strict=True)])
+            widths = self.split(weights)[3]
+            return rows.at(widths).combine(part**2 / self.at(widths)[1])  # type: ignore[attr-defined]
         if precision == np.float32 and part.ndim == 2:
             return rows.combine_singly(part**2 / self.units)
         found: np.ndarray = rows.combine(part**2 / self.units)
         return found
 
-    def variance(self, rows: Stack, diagonal: np.ndarray, part: np.ndarray) -> np.ndarray:
+    def variance(
+        self, rows: Stack, diagonal: np.ndarray, part: np.ndarray, weights: np.ndarray
+    ) -> np.ndarray:
         """Return the prior variance of that part at new rows."""
-        return (part**2 / self.units) @ diagonal
+        return (part**2 / self.at(self.split(weights)[3])[1]) @ diagonal
 
     def draw_parts(self, rng: np.random.Generator, n_draws: int) -> Any:
         """Draw functions of unit weight from their prior, ([n_tasks, ]n_kernels, n_samples, n_draws)."""
         of_tasks = () if self.tasks is None else (self.tasks.n_tasks,)
         drawn = np.empty((*of_tasks, self.stack.n_kernels, self.stack.n_train, n_draws))
+        learned = [one.kernel for one in self.stack.learned]
         for m, factor in enumerate(self._each_factor()):
-            drawn[..., m, :, :] = factor @ rng.standard_normal((*of_tasks, factor.shape[1], n_draws))
+            normal = rng.standard_normal((*of_tasks, factor.shape[1], n_draws))
+            drawn[..., m, :, :] = normal if m in learned else factor @ normal
         return drawn
+
+    def color(self, weights: np.ndarray, drawn: np.ndarray, which: np.ndarray) -> None:
+        """Make functions of the widths in some weights from normal draws, in place."""
+        stack, units = self.at(self.split(weights)[3])
+        for m in (one.kernel for one in self.stack.learned):
+            functions = drawn[..., m, :, :]
+            functions[..., which] = _root(stack.kernels[m], m) / np.sqrt(units[m]) @ functions[..., which]
 
     def weigh_parts(self, weights: np.ndarray, drawn: np.ndarray) -> np.ndarray:
         """Return parts of some weights, (n_draws, n_kernels, n_samples)."""
-        own, _, of_tasks = (part.T for part in self.split(weights.T))
+        own, _, of_tasks, _ = (part.T for part in self.split(weights.T))
         if self.tasks is None:
             return own[..., None] * drawn
         return own[:, None] * np.einsum("dtmi,it->dmi", drawn, self.tasks.factor(of_tasks))
@@ -271,32 +332,36 @@ class Additive(NamedTuple):
     def shift_parts(self, weights: np.ndarray, residuals: np.ndarray) -> np.ndarray:
         """Return the covariance of each kernel's part with the scores, times vectors: (n_kernels, n_samples, q)."""
         if weights.ndim == 2:
-            own, _, _ = self.split(weights.T)
+            own = self.split(weights.T)[0]
             return (own**2 / self.units[:, None])[:, None] * self.stack.apply(residuals)
-        own, _, of_tasks = self.split(weights)
+        own, _, of_tasks, of_widths = self.split(weights)
+        stack, units = self.at(of_widths)
         if self.tasks is None:
             active = np.flatnonzero(own)
             if 2 * len(active) >= len(own):
-                return (own**2 / self.units)[:, None, None] * self.stack.apply(residuals)
+                return (own**2 / units)[:, None, None] * stack.apply(residuals)
             found = np.zeros((len(own), *residuals.shape))  # few of many kernels are in
             if len(active):
-                found[active] = self.stack.select(active).apply(residuals)
+                found[active] = stack.select(active).apply(residuals)
         else:
             between = self.tasks.matrix(of_tasks)
-            found = np.stack([(kernel * between) @ residuals for kernel in self.stack.each()])
-        return (own**2 / self.units)[:, None, None] * found
+            found = np.stack([(kernel * between) @ residuals for kernel in stack.each()])
+        return (own**2 / units)[:, None, None] * found
 
     def part_duals(self, weights: np.ndarray, dual: np.ndarray) -> np.ndarray:
-        """Return the weights of training samples in every kernel's mean part, ([n_tasks, ]n_kernels, n_samples)."""
-        if weights.ndim == 2:
-            if self.tasks is None:
-                return (self.split(weights.T)[0] ** 2 / self.units[:, None]) @ dual
+        """Return the weights of training samples in every kernel's mean part, ([n_tasks, ]n_kernels, n_samples).
+
+        They are NaN of kernels whose widths are inferred: their mean part is of several kernels.
+        """
+        if weights.ndim == 2 and self.tasks is not None:
             return np.sum(list(map(self.part_duals, weights, dual)), axis=0)
-        own, _, of_tasks = self.split(weights)
+        own, _, of_tasks, _ = (part.T for part in self.split(weights.T))
+        scales = own**2 / self.units
+        scales[..., [one.kernel for one in self.stack.learned]] = np.nan
         if self.tasks is None:
-            return np.outer(own**2 / self.units, dual)
+            return scales.T @ dual if weights.ndim == 2 else np.outer(scales, dual)
         of_each = self.tasks.cross(np.arange(self.tasks.n_tasks), of_tasks) * dual
-        return (own**2 / self.units)[:, None] * of_each[:, None]
+        return scales[:, None] * of_each[:, None]
 
 
 class Weighted(NamedTuple):
@@ -337,9 +402,9 @@ class Weighted(NamedTuple):
         """Return the covariance itself, of all kernels."""
         return self
 
-    def split(self, weights: Array) -> tuple[Any, Any, Any]:
+    def split(self, weights: Array) -> tuple[Any, Any, Any, Any]:
         """Return weights of kernels; there is nothing else."""
-        return weights, weights[:0], weights[:0]
+        return weights, weights[:0], weights[:0], weights[:0]
 
     def matrix(self, weights: Array, precision: type[np.floating] = np.float64) -> Any:
         """Return the prior covariance of the training scores, of weights (q, n) one for each."""
@@ -368,7 +433,9 @@ class Weighted(NamedTuple):
             return np.stack([self.cross(rows, *own) for own in zip(part, weights, strict=True)])
         return rows.combine(part) @ self.stack.combine(weights).T
 
-    def variance(self, rows: Stack, diagonal: np.ndarray, part: np.ndarray) -> np.ndarray:
+    def variance(
+        self, rows: Stack, diagonal: np.ndarray, part: np.ndarray, weights: np.ndarray
+    ) -> np.ndarray:
         """Return the prior variance of that part at new rows."""
         mixed = rows.combine(part)
         return np.einsum("ij,ij->i", mixed, mixed) + self.intermediate_std**2 * (part @ part)
@@ -377,6 +444,9 @@ class Weighted(NamedTuple):
         """Draw the intermediate outputs of all kernels from their prior, (n_kernels, n_samples, n_draws)."""
         outputs = self.stack.apply(rng.standard_normal((self.stack.n_train, n_draws)))
         return outputs + self.intermediate_std * rng.standard_normal(outputs.shape)
+
+    def color(self, weights: np.ndarray, drawn: np.ndarray, which: np.ndarray) -> None:
+        """Do nothing: no width is inferred."""
 
     def weigh_parts(self, weights: np.ndarray, drawn: np.ndarray) -> np.ndarray:
         """Return parts of some weights, (n_draws, n_kernels, n_samples)."""

@@ -34,6 +34,7 @@ from bayesmkl.gp.hyperpriors import HalfT
 from bayesmkl.gp.selection import SpikeSlabOfKernels, draw_selections
 
 START = 0.3  # of every coordinate, above the median
+NARROW = -1.0  # of coordinates of widths that are inferred, where the way to the mode begins once more
 MOST_ASCENTS, LEAST_GAIN = 5, 0.05  # to a mode of many samples; nats
 STEP = 0.1  # of the finite differences of the gradient at the mode
 FARTHEST = 8.0  # standard deviations of a coordinate that a step may have
@@ -95,8 +96,9 @@ def find_mode(
     is most of it, where parts of the score are independent. It is that of normal scores: in a few of these
     directions, and in that of the mode itself, it is measured.
     """
-    _, sites, found = climb(model, start, max_iter, tol)
-    at = found.x
+    ways = [climb(model, at, max_iter, tol) for at in _starts(model, start)]
+    _, sites, found = min(ways, key=lambda way: way[2].fun)
+    at, n_climbed = found.x, sum(way[2].nfev for way in ways)
     point, _ = evaluate_height(model, at, sites)
     size, converged = len(at), bool(found.success) and point.converged
     if size > MANY and model.covariance.parts_are_independent:
@@ -111,7 +113,17 @@ def find_mode(
         curvature, more = _curvature(model, at, point, np.eye(size))
         values, vectors = np.linalg.eigh(0.5 * (curvature + curvature.T))
         cov = (vectors / np.maximum(values, LEAST_CURVATURE)) @ vectors.T
-    return Mode(at, cov, point, found.nfev + 1 + more, converged)
+    return Mode(at, cov, point, n_climbed + 1 + more, converged)
+
+
+def _starts(model: Hypermodel, start: np.ndarray | None) -> list[Any]:
+    """Return where ways to the mode begin: functions that vary fast may be noise to kernels that are wide."""
+    n_widths = model.weight_prior.width_prior.n_coordinates if model.covariance.stack.learned else 0
+    if start is not None or not n_widths:
+        return [start]
+    narrow = np.full(model.n_coordinates, START)
+    narrow[model.n_weights - n_widths : model.n_weights] = NARROW
+    return [None, narrow]
 
 
 def _measured(model: Hypermodel, at: np.ndarray, point: Point, expected: Spread) -> tuple[Spread, int]:

@@ -366,7 +366,7 @@ class Horseshoe(NamedTuple):
 
 
 class WithDesign(NamedTuple):
-    """Priors of kernel weights; after them of standard deviations of groups, and of what relates tasks.
+    """Priors of kernel weights; after them of standard deviations of groups, of what relates tasks, and of widths.
 
     Attributes
     ----------
@@ -377,28 +377,35 @@ class WithDesign(NamedTuple):
         Number of standard deviations.
     task_prior : TaskPrior, optional
         See `bayesmkl.gp.effects`.
+    width_prior : WidthPrior, optional
+        See `bayesmkl.gp.widths`.
     """
 
     kernel_prior: WeightPrior
     group_prior: HalfT
     n_terms: int
     task_prior: Any = None
+    width_prior: Any = None
 
     def n_coordinates(self, n_kernels: int) -> int:
-        """Return those of the kernels' prior, one for every standard deviation, and those of tasks."""
-        return self.kernel_prior.n_coordinates(n_kernels) + self.n_terms + self._n_of_tasks
+        """Return those of the kernels' prior, one for every standard deviation, those of tasks and of widths."""
+        return self.kernel_prior.n_coordinates(n_kernels) + self.n_terms + sum(self._n_of_rest)
 
     @property
-    def _n_of_tasks(self) -> int:
-        return 0 if self.task_prior is None else self.task_prior.n_coordinates
+    def _n_of_rest(self) -> list[int]:
+        return [0 if own is None else own.n_coordinates for own in (self.task_prior, self.width_prior)]
 
     def weights(self, coordinates: np.ndarray) -> Mapped:
-        """Return kernel weights, standard deviations and values of tasks, one after the other."""
-        last = len(coordinates) - self._n_of_tasks
-        of_kernels, of_groups, of_tasks = np.split(coordinates, [last - self.n_terms, last])
+        """Return kernel weights, standard deviations, values of tasks and log widths, one after the other."""
+        n_of_tasks, n_of_widths = self._n_of_rest
+        sizes = [self.n_terms, n_of_tasks, n_of_widths]
+        starts = len(coordinates) - np.cumsum(sizes[::-1])[::-1]
+        of_kernels, of_groups, of_tasks, of_widths = np.split(coordinates, starts)
         mapped = [self.kernel_prior.weights(of_kernels), self.group_prior.weights(of_groups)]
         if self.task_prior is not None:
             mapped.append(self.task_prior.values(of_tasks))
+        if self.width_prior is not None:
+            mapped.append(self.width_prior.values(of_widths))
         ends = np.cumsum([len(own.values) for own in mapped])[:-1]
 
         def pull(gradient: np.ndarray) -> np.ndarray:

@@ -29,7 +29,7 @@ hyperparameters and sites
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -38,6 +38,7 @@ from bayesmkl.gp.covariances import Additive, Covariance
 from bayesmkl.gp.effects import DesignRows
 from bayesmkl.gp.reading import HyperDraws
 from bayesmkl.kernels.stacks.base import Stack
+from bayesmkl.kernels.stacks.learned import Points
 
 
 def draw_new_parts(
@@ -91,6 +92,27 @@ def draw_new_parts(
     return found
 
 
+def mean_parts(
+    covariance: Covariance,
+    draws: HyperDraws,
+    rows: Stack,
+    diagonal: np.ndarray,
+    groups: np.ndarray,
+    design_rows: DesignRows | None = None,
+) -> np.ndarray:
+    """Return posterior means of the parts of new rows over the points of predictions, (n_outputs, n_parts, n_rows).
+
+    Parameters as in `draw_new_parts`. Where kernels are the same at all points, weights of training samples say it.
+    """
+    total: Any = 0.0
+    for at, probability in zip(*draws.of_predictions, strict=True):
+        pairs = prior_parts(covariance, draws, at, rows, diagonal, groups, design_rows)
+        cross = np.array([own for own, _ in pairs])
+        duals = [posterior.dual for posterior in next(draws.factorized(covariance, np.array([at])))]
+        total = total + probability * np.array([cross @ dual for dual in duals])
+    return np.asarray(total)
+
+
 def joint_moments(
     posterior: Conditioned, cross: np.ndarray, prior: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -123,11 +145,11 @@ def prior_parts(
 
     Parameters as in `draw_new_parts`; `at` is the position of the hyperparameters.
     """
-    own = draws.kernel_weights[at]
+    own, weights = draws.kernel_weights[at], draws.weights[at]
     task = None if design_rows is None or covariance.tasks is None else design_rows.task
     for group in groups:
-        cross = covariance.cross(rows, own * group, own)
-        prior = covariance.variance(rows, diagonal, own * group)
+        cross = covariance.cross(rows, own * group, weights)
+        prior = covariance.variance(rows, diagonal, own * group, weights)
         if task is not None:
             cross = cross * covariance.tasks.cross(task, draws.task_values[at])  # type: ignore[union-attr]
             prior = prior * covariance.tasks.variance(task, draws.task_values[at])  # type: ignore[union-attr]
@@ -205,8 +227,55 @@ class KernelSlopes(NamedTuple):
     variance: np.ndarray
 
 
+class LearnedSlopes(NamedTuple):
+    """The same of a kernel whose widths are inferred.
+
+    Attributes
+    ----------
+    points : Points
+        See `bayesmkl.kernels.stacks.learned`.
+    values : slice
+        Its log widths among those of all kernels.
+    factors : ndarray of shape (n_rows,)
+        Parts of rows in averages.
+    """
+
+    points: Points
+    values: slice
+    factors: np.ndarray
+
+    def at(self, log_widths: np.ndarray) -> KernelSlopes:
+        """Return average slopes at log widths of all kernels."""
+        points, q, own = self.points, self.factors, log_widths[self.values]
+        kernel, of_rows = points.evaluate(own), points._replace(train=points.rows).evaluate(own)
+        X, Z, rates = points.rows, points.train, np.exp(-2.0 * own)
+        cross = rates * (Z * (q @ kernel)[:, None] - kernel.T @ (q[:, None] * X))
+        weighted = of_rows @ q * q
+        squares = 2.0 * (weighted @ X**2 - np.einsum("rj,rj->j", q[:, None] * X, of_rows @ (q[:, None] * X)))
+        return KernelSlopes(
+            self._by_column(cross).T, self._by_column(rates * (weighted.sum() - rates * squares), 2)
+        )
+
+    def over_train(self, log_widths: np.ndarray, dual: np.ndarray) -> np.ndarray:
+        """Return slopes in every row of a function with weights of training samples, (n_rows, n_columns)."""
+        own = log_widths[self.values]
+        kernel = self.points.evaluate(own)
+        slopes = kernel @ (dual[:, None] * self.points.train) - self.points.rows * (kernel @ dual)[:, None]
+        return self._by_column(np.exp(-2.0 * own) * slopes)
+
+    def _by_column(self, values: np.ndarray, power: int = 1) -> np.ndarray:
+        """Return what is known of features in units of their widths for all columns, in their own units."""
+        seen = np.isfinite(self.points.medians)
+        found = np.zeros((*values.shape[:-1], len(seen)))
+        found[..., seen] = values / self.points.medians[seen] ** power
+        return found
+
+
 def draw_slopes(
-    covariance: Additive, draws: HyperDraws, views: list[list[KernelSlopes]], rng: np.random.Generator
+    covariance: Additive,
+    draws: HyperDraws,
+    views: list[list[KernelSlopes | LearnedSlopes]],
+    rng: np.random.Generator,
 ) -> np.ndarray:
     """Draw average slopes, each on its own, at every draw of the hyperparameters.
 
@@ -215,7 +284,7 @@ def draw_slopes(
     covariance : Additive
         Of the training scores.
     draws : HyperDraws
-    views : list of list of KernelSlopes
+    views : list of list of KernelSlopes or LearnedSlopes
         Of the kernels of every view, in the order of the kernels.
     rng : numpy.random.Generator
 
@@ -225,13 +294,17 @@ def draw_slopes(
         Features of all views, one view after the other.
     """
     *counts, n_kernels = np.cumsum([len(kernels) for kernels in views])  # others have no slopes
-    n_features = sum(len(kernels[0].variance) for kernels in views)
+    log_widths = draws.log_widths.reshape(len(draws.kernel_weights), -1)
+    n_features = sum(
+        len(own.variance) for own in (_slopes_at(kernels[0], log_widths[0]) for kernels in views)
+    )
     n_outputs = draws.parameters.shape[1]
     mean, std = np.empty((2, len(draws.kernel_weights), n_outputs, n_features))
     for at in np.unique(draws.point):
-        of_kernels = draws.kernel_weights[at] ** 2 / np.asarray(covariance.units)
-        sizes = np.split(of_kernels[:n_kernels], counts)
-        pairs = list(zip(sizes, views, strict=True))
+        units = covariance.at(log_widths[at])[1]
+        sizes = np.split((draws.kernel_weights[at] ** 2 / np.asarray(units))[:n_kernels], counts)
+        fixed = [[_slopes_at(kernel, log_widths[at]) for kernel in kernels] for kernels in views]
+        pairs = list(zip(sizes, fixed, strict=True))
         cross = np.concatenate([sum(w * k.cross for w, k in zip(*pair, strict=True)) for pair in pairs])
         prior = np.concatenate([sum(w * k.variance for w, k in zip(*pair, strict=True)) for pair in pairs])
         for k, posterior in enumerate(draws.conditioned(covariance, at)):
@@ -239,3 +312,18 @@ def draw_slopes(
             std[at, k] = np.sqrt(np.maximum(prior - posterior.explained(cross), 0.0))
     shape = draws.n_draws, n_outputs, n_features
     return mean[draws.point] + std[draws.point] * rng.standard_normal(shape)
+
+
+def _slopes_at(kernel: KernelSlopes | LearnedSlopes, log_widths: np.ndarray) -> KernelSlopes:
+    return kernel.at(log_widths) if isinstance(kernel, LearnedSlopes) else kernel
+
+
+def mean_slopes(covariance: Additive, draws: HyperDraws, kernel: LearnedSlopes) -> np.ndarray:
+    """Return posterior mean slopes of a part in every row, (n_outputs, n_rows, n_columns)."""
+    total: Any = 0.0
+    for at, probability in zip(*draws.of_predictions, strict=True):
+        m, widths = kernel.points.kernel, draws.log_widths[at]
+        factor = probability * draws.kernel_weights[at, m] ** 2 / covariance.at(widths)[1][m]
+        duals = [posterior.dual for posterior in next(draws.factorized(covariance, np.array([at])))]
+        total = total + factor * np.array([kernel.over_train(widths, dual) for dual in duals])
+    return np.asarray(total)

@@ -66,7 +66,8 @@ class PriorParts:
         n_kernels, of_all = covariance.stack.n_kernels, part_bytes(covariance, n_draws * n_outputs)
         step = max(1, AT_ONCE * n_kernels // of_all) if covariance.parts_are_independent else n_kernels
         self._groups = [np.arange(m, min(m + step, n_kernels)) for m in range(0, n_kernels, step)]
-        self._kept = list(self._draw(rng)) if of_all <= KEPT or len(self._groups) == 1 else None
+        is_kept = of_all <= KEPT or len(self._groups) == 1 or covariance.stack.learned
+        self._kept = list(self._draw(rng)) if is_kept else None
 
     def __iter__(self) -> Iterator[tuple[np.ndarray, Covariance, np.ndarray]]:
         """Yield positions of some kernels, their covariance, and ([n_tasks, ]n_kernels, n_samples, n_functions)."""
@@ -95,6 +96,9 @@ class PriorParts:
         found = np.zeros(self.shape)
         for kernels, own, drawn in self:
             for here, of_these in self._by_weights(own, kernels, weights, point):
+                if own.stack.learned:  # draws are functions from here on
+                    outputs = np.arange(self.shape[1])
+                    own.color(of_these, drawn, (here[:, None] * self.shape[1] + outputs).ravel())
                 found[here] += self._weigh(own, of_these, drawn, here).sum(axis=2)
         return found
 
@@ -126,10 +130,10 @@ class PriorParts:
         self, own: Covariance, kernels: np.ndarray, weights: np.ndarray, point: np.ndarray
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield draws, and their weights of some kernels: one by one where all draws can be had together."""
-        of_kernels, of_groups, of_tasks = self.covariance.split(weights.T)
+        of_kernels, of_groups, *of_others = self.covariance.split(weights.T)
         rest = of_groups if own.effects is not None else of_groups[:0]
-        chosen = np.concatenate([of_kernels[kernels], rest, of_tasks]).T
-        if own.parts_are_independent and own.tasks is None:
+        chosen = np.concatenate([of_kernels[kernels], rest, *of_others]).T
+        if own.parts_are_independent and own.tasks is None and not own.stack.learned:
             yield np.arange(len(point)), chosen[point]
             return
         for at in range(len(weights)):
@@ -194,6 +198,8 @@ class HyperDraws(NamedTuple):
     predictive : ndarray of shape (n_points,)
         Probabilities of the points in predictions of new rows, most of them zero, see `likely_points`; empty where
         predictions are made from all points.
+    log_widths : ndarray of shape (n_points, n_values)
+        Logs of widths of kernels that are inferred, in units of their prior's median, kernel after kernel.
     """
 
     kernel_weights: np.ndarray
@@ -212,12 +218,13 @@ class HyperDraws(NamedTuple):
     units: np.ndarray = np.empty(0)
     covariances: np.ndarray = np.empty((0, 0, 0), dtype=np.float32)
     predictive: np.ndarray = np.empty(0)
+    log_widths: np.ndarray = np.empty((0, 0))
 
     @property
     def weights(self) -> np.ndarray:
-        """Kernel weights, with standard deviations of groups and values of tasks after them, (n_points, n)."""
-        of_tasks = self.task_values.reshape(len(self.kernel_weights), -1)
-        return np.concatenate([self.kernel_weights, self.group_std, of_tasks], axis=1)
+        """Kernel weights, with standard deviations of groups, values of tasks and log widths, (n_points, n)."""
+        rest = [own.reshape(len(self.kernel_weights), -1) for own in (self.task_values, self.log_widths)]
+        return np.concatenate([self.kernel_weights, self.group_std, *rest], axis=1)
 
     @property
     def n_draws(self) -> int:
@@ -378,7 +385,7 @@ def read(
     site_precision, site_linear, cavity_mean, cavity_variance, duals = np.empty((5, *shape))
     effects, tasks = covariance.effects, covariance.tasks
     n_effects, n_tasks = 0 if effects is None else len(effects.term), 0 if tasks is None else tasks.n_tasks
-    kernel_weights, group_std, task_values = (part.T for part in covariance.split(weights.T))
+    kernel_weights, group_std, task_values, log_widths = (part.T for part in covariance.split(weights.T))
     draws = HyperDraws(
         kernel_weights,
         np.array([parameters for _, parameters in values]),
@@ -395,6 +402,7 @@ def read(
         np.empty((n_draws, n_tasks, n_kernels)),
         units,
         np.empty((len(points) if are_many else 0, n_samples, n_samples), dtype=np.float32),
+        log_widths=log_widths,
     )
     left_out, taken_out = np.empty((2, *shape))
     residuals, of_parts = np.empty((2, n_draws, n_outputs, n_samples))
@@ -707,13 +715,13 @@ def score_moments(
         The training scores of every output at the points that predictions are made from, where they are known.
     """
     points, probability = draws.of_predictions
-    parameters, weights = draws.parameters[points], draws.kernel_weights[points]
+    parameters, weights, part = draws.parameters[points], draws.weights[points], draws.kernel_weights[points]
     mean, variance = np.empty((2, *parameters.shape[:2], rows.n_rows))
     intercept = covariance.intercept_std**2
     precision = np.float64 if not posteriors else posteriors[0][0].upper.dtype.type
-    crosses = _crosses(covariance, rows, weights, precision)
+    crosses = _crosses(covariance, rows, part, weights, precision)
     for i, (at, cross) in enumerate(zip(points, crosses, strict=True)):
-        prior = covariance.variance(rows, diagonal, weights[i])
+        prior = covariance.variance(rows, diagonal, part[i], weights[i])
         if covariance.tasks is not None and design_rows is not None and design_rows.task is not None:
             cross = cross * covariance.tasks.cross(design_rows.task, draws.task_values[at])
             prior = prior * covariance.tasks.variance(design_rows.task, draws.task_values[at])
@@ -732,12 +740,17 @@ def score_moments(
 
 
 def _crosses(
-    covariance: Covariance, rows: Stack, weights: np.ndarray, precision: type[np.floating]
+    covariance: Covariance,
+    rows: Stack,
+    part: np.ndarray,
+    weights: np.ndarray,
+    precision: type[np.floating],
 ) -> Iterator[np.ndarray]:
     """Yield covariances with the training scores, (n_rows, n_samples), of points one after the other.
 
     Several are made at once, since each takes a read of all kernels.
     """
-    step = max(1, CROSS_ENTRIES // (rows.n_rows * covariance.stack.n_train))
-    for some in (weights[first : first + step] for first in range(0, len(weights), step)):
-        yield from covariance.cross(rows, some, some, precision)
+    learns = bool(covariance.stack.learned)  # then every point has kernels of its own
+    step = 1 if learns else max(1, CROSS_ENTRIES // (rows.n_rows * covariance.stack.n_train))
+    for some in (slice(first, first + step) for first in range(0, len(weights), step)):
+        yield from covariance.cross(rows, part[some], weights[some], precision)

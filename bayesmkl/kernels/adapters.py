@@ -100,12 +100,29 @@ def all_take_sparse(kernels: object) -> bool:
     (True, False, False)
     """
     try:
-        given = list(kernels.values()) if isinstance(kernels, Mapping) else [kernels]
-        specs = [spec for own in given for spec in (own if isinstance(own, list | tuple) and own else [own])]
-        found = [[spec] if isinstance(spec, Kernel) else as_kernels(spec) for spec in specs]  # without copies
+        found = [
+            [spec] if isinstance(spec, Kernel) else as_kernels(spec) for spec in _specs(kernels)
+        ]  # no copies
         return {kernel.takes_sparse for own in found for kernel in own} <= {True}
     except (TypeError, ValueError):  # which a fit reports
         return False
+
+
+def some_learn(kernels: object) -> bool:
+    """Return whether the `kernels` of a bank have widths that a model infers.
+
+    Examples
+    --------
+    >>> from bayesmkl.kernels import Gaussian, Linear
+    >>> some_learn("auto"), some_learn({"a": Linear(), "b": [Gaussian(width="each")]})
+    (False, True)
+    """
+    return any(getattr(spec, "learns", None) is not None for spec in _specs(kernels))
+
+
+def _specs(kernels: object) -> list[Any]:
+    given = list(kernels.values()) if isinstance(kernels, Mapping) else [kernels]
+    return [spec for own in given for spec in (own if isinstance(own, list | tuple) and own else [own])]
 
 
 def _as_kernel(spec: object, position: int, name: str) -> Kernel:

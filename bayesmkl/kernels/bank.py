@@ -813,7 +813,7 @@ class KernelBank(TransformerMixin, BankAlgebra):
             diagonal[there] = self._write(m, kernel, geometry, place, out, True)
             yield m, out, diagonal
 
-    def slopes(self, X: np.ndarray) -> Iterator[tuple[View, Slopes]]:
+    def slopes(self, X: np.ndarray) -> Iterator[tuple[View, Slopes | None]]:
         """Yield the derivatives of every kernel by the features of its view, between rows and the basis points.
 
         The part "views together" comes without.
@@ -826,8 +826,8 @@ class KernelBank(TransformerMixin, BankAlgebra):
         Yields
         ------
         view : View
-        slopes : Slopes
-            By the columns of the view.
+        slopes : Slopes or None
+            By the columns of the view; None of a kernel whose widths a model infers.
 
         Raises
         ------
@@ -842,7 +842,7 @@ class KernelBank(TransformerMixin, BankAlgebra):
             if own is None or own.X is not geometry.X:  # kernels of one view share distances
                 own = geometry if geometry.X is geometry.Z else PairwiseGeometry(geometry.X, geometry.X)
             found = normalized_slopes(kernel, self.normalizers_[m], geometry, own)
-            if found is None:
+            if found is None and getattr(kernel, "learns", None) is None:
                 raise ValueError(
                     f"kernel {self.kernel_names_[m]!r} has no slopes. Use the kernels Gaussian, Linear and "
                     "Polynomial, whose functions have slopes with a formula."

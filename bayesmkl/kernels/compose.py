@@ -195,6 +195,11 @@ class Product(Kernel):
                     "object in place of a text, and leave out numbers: models learn scales."
                 )
             factor.check_parameters()
+            if getattr(factor, "learns", None) is not None:
+                raise ValueError(
+                    f"`{name}` of Product must have a given width; got {shown(factor)}. Only kernels that are not "
+                    "factors learn it: use Gaussian(relative_width=1)."
+                )
 
     def fit(self, X: Samples, y: Targets | None = None, sample_weight: np.ndarray | None = None) -> Product:
         """Fit copies of both factors.

@@ -151,19 +151,26 @@ class ScaledKernel(Kernel):
 
     NAME: ClassVar[str]
     METRIC: ClassVar[str]  # scipy's name of the distance
+    LEARNED: ClassVar[tuple[str, ...]] = ()  # values of `width` that leave it to the model
 
     def __init__(
-        self, width: float | None = None, gamma: float | None = None, relative_width: float | None = None
+        self, width: Any = None, gamma: float | None = None, relative_width: float | None = None
     ) -> None:
         self.width = width
         self.gamma = gamma
         self.relative_width = relative_width
 
     @property
+    def learns(self) -> str | None:
+        """What a model learns of the width, "learn" or "each"; None where it is given."""
+        return self.width if isinstance(self.width, str) and self.width in self.LEARNED else None
+
+    @property
     def label(self) -> str:
         """Name for tables and plots."""
         width = 1.0 if self.width is None else self.width
-        scale = f"width={width:g}" if self.gamma is None else f"gamma={self.gamma:g}"
+        scale = f"width={width if self.learns else format(width, 'g')}"
+        scale = scale if self.gamma is None else f"gamma={self.gamma:g}"
         scale = scale if self.relative_width is None else f"{self.relative_width:g} median"
         return f"{self.NAME.lower()}({scale})"
 
@@ -178,7 +185,7 @@ class ScaledKernel(Kernel):
         """
         if self.gamma is not None:
             return float(self.gamma)
-        if self.relative_width is not None:
+        if self.relative_width is not None or self.learns:
             check_is_fitted(self, "width_")
             return self._factor(self.width_)
         return self._factor(1.0 if self.width is None else float(self.width))
@@ -201,6 +208,8 @@ class ScaledKernel(Kernel):
             *others, last = (f"`{name}`" for name in given)
             got = " and ".join(f"{name}={value!r}" for name, value in given.items())
             raise ValueError(f"{owner} takes {', '.join(others)} or {last}, not both; got {got}.")
+        if self.learns:
+            given.pop("width")
         for name, value in given.items():
             if not SMALLEST <= float_of(value) <= LARGEST:
                 raise ValueError(
@@ -235,11 +244,17 @@ class ScaledKernel(Kernel):
             For a parameter of the constructor that is out of range.
         """
         self.check_parameters()
-        if self.relative_width is not None:
-            self.width_ = float(self.relative_width) * median_distance(
-                X if is_sparse(X) else np.asarray(X, np.float64), self.METRIC, sample_weight
+        if self.relative_width is not None or self.learns:
+            relative = 1.0 if self.relative_width is None else float(self.relative_width)
+            points = X if is_sparse(X) else np.asarray(X, np.float64)
+            self.width_ = relative * median_distance(
+                self._in_units(points, sample_weight), self.METRIC, sample_weight
             )
         return self
+
+    def _in_units(self, X: Any, sample_weight: np.ndarray | None) -> Any:
+        """Learn units of the features, where the kernel has any, and return points in them."""
+        return X
 
 
 @fill_docs(SCALED)
@@ -248,17 +263,29 @@ class Gaussian(ScaledKernel):
 
     Parameters
     ----------
-    %(width)s
+    width : float, "learn" or "each", default=None
+        The width :math:`w`, in the units of the features. 1 when no other scale is given. "learn": a Gaussian
+        process infers one width with the kernel weights. "each": it infers one for every feature, and units of
+        features do not matter. Both are for `GPMKLClassifier` and its siblings. A bank alone evaluates the kernel at
+        the prior median of its width.
     gamma : float, default=None
         Alternatively the factor in :math:`\exp(-\gamma \|x-z\|^2)`; :math:`\gamma = 1/(2 w^2)`.
     %(relative_width)s
 
     Attributes
     ----------
-    %(width_)s
+    width_ : float
+        The width in use; only with `relative_width`, "learn" and "each". That of the latter is in units of `units_`.
+    units_ : ndarray of shape (n_features,)
+        Standard deviations of the training features; infinite of constant ones, which the kernel does not see. Only
+        with "each".
 
     Notes
     -----
+    With "learn" and "each" the prior of a width is log-normal. Its median is the median distance between two training
+    points, of features in units of their standard deviations with "each". There the width of a feature differs from
+    that of its view by a factor, whose median is one.
+
     Some toolboxes write :math:`\exp(-\|x-z\|^2/s^2)`; their width :math:`s` is ``Gaussian(gamma=1 / s**2)``.
 
     Examples
@@ -273,10 +300,29 @@ class Gaussian(ScaledKernel):
 
     NAME = "Gaussian"
     METRIC = "euclidean"
-    takes_sparse = True
+    LEARNED = ("learn", "each")
+
+    @property
+    def takes_sparse(self) -> bool:  # type: ignore[override]
+        """True unless widths are learned."""
+        return self.learns is None
 
     def _factor(self, width: float) -> float:
         return 0.5 / width**2
+
+    def _in_units(self, X: Any, sample_weight: np.ndarray | None) -> Any:
+        if self.learns != "each":
+            return X
+        variance = np.average(
+            (X - np.average(X, axis=0, weights=sample_weight)) ** 2, axis=0, weights=sample_weight
+        )
+        self.units_ = np.where(np.ptp(X, axis=0) > 0.0, np.sqrt(variance), np.inf)
+        return X / self.units_
+
+    @property
+    def widths(self) -> Any:
+        """Widths of all features, (n_features,), or one of all of them, after `fit`."""
+        return self.width_ * self.units_ if self.learns == "each" else self.width_
 
     def evaluate(self, geometry: PairwiseGeometry, out: np.ndarray) -> None:
         """Write the kernel into `out`.
@@ -291,10 +337,17 @@ class Gaussian(ScaledKernel):
         NotFittedError
             Before `fit`, with `relative_width`.
         """
-        np.multiply(geometry.squared_distances, -self.factor, out=out)
+        factor = self.factor
+        if self.learns == "each":
+            of_rows = geometry.X / self.units_
+            of_train = of_rows if geometry.X is geometry.Z else geometry.Z / self.units_
+            geometry = PairwiseGeometry(of_rows, of_train)
+        np.multiply(geometry.squared_distances, -factor, out=out)
         np.exp(out, out=out)
 
-    def _slope_forms(self, geometry: PairwiseGeometry) -> SlopeForms:
+    def _slope_forms(self, geometry: PairwiseGeometry) -> SlopeForms | None:
+        if self.learns:
+            return None
         values = np.empty(geometry.shape)
         self.evaluate(geometry, values)
         once, twice = 2.0 * self.factor * values, 4.0 * self.factor**2 * values

@@ -26,10 +26,11 @@ from bayesmkl.discriminative.estimators.base import BaseDiscriminative
 from bayesmkl.gp import parts as of_processes
 from bayesmkl.gp.design import FittedDesign
 from bayesmkl.gp.effects import DesignRows
-from bayesmkl.gp.parts import KernelSlopes, draw_slopes
+from bayesmkl.gp.parts import KernelSlopes, LearnedSlopes, draw_slopes, mean_slopes
 from bayesmkl.gp.reading import HyperDraws
 from bayesmkl.gp.unknown_points import CompletedKernels
 from bayesmkl.kernels.presence import present_views
+from bayesmkl.kernels.stacks.learned import points_of
 from bayesmkl.kernels.views import column_names
 from bayesmkl.posterior.fitted import FittedBEMKL, evenly, fitted_bemkl, groups_of, public, unwrapped
 from bayesmkl.posterior.tables import table_of_draws
@@ -225,7 +226,12 @@ def parts_of_process(
                     covariance, draws, chosen, rows, diagonal[:, few], named.groups, rng, of_design
                 )
                 columns = [] if covariance.effects is None else covariance.effects.columns
-                mean = _process_means(estimator, rows, of_design, named.groups, columns)
+                if covariance.stack.learned:
+                    mean = of_processes.mean_parts(
+                        covariance, draws, rows, diagonal[:, few], named.groups, of_design
+                    )
+                else:
+                    mean = _process_means(estimator, rows, of_design, named.groups, columns)
                 units = [values[:, first + few] for values in (location, scale, offsets)]
                 yield ScoreParts(*(_in_units(parts, named, *units) for parts in (mean, drawn)))
             first += kernels.n_rows
@@ -435,6 +441,9 @@ def feature_table(
         * ``view``, ``feature``: names;
         * ``size``: root mean square over the samples of the posterior mean slope, for one standard deviation of the
           feature; also of features along which the score rises here and falls there. An estimate, without interval;
+        * ``relevance``, ``relevance_lower``, ``relevance_upper``: only where kernels have a width for every feature,
+          ``Gaussian(width="each")``: the share of these kernels in the variance of the score, split between features
+          in proportion to inverse squared widths, with an interval; NaN of features without such a kernel;
         * ``mean``, ``std``, ``lower``, ``upper``: of the slope averaged over the samples; of a linear kernel it is
           the weight of the feature;
         * ``prob_positive``: posterior probability that this average is positive;
@@ -520,9 +529,11 @@ def _table_of(
     ]
     lacks_views = getattr(estimator, "kernel_centers_", None) is not None
     completed = estimator._completed_training() if lacks_views else None
+    relevance = np.empty((0, 0))
     if fitted.is_marginal:
         duals = estimator.dual_coef_ if estimator.dual_coef_.ndim == 3 else estimator.dual_coef_[None]
         views = _of_views(fitted, completed, rows, [q for _, q in there], duals)
+        relevance = _relevance(fitted.states[0], views)
         drawn = fitted.states[0]._replace(
             point=fitted.states[0].point[evenly(fitted.states[0].n_draws, n_draws)]
         )
@@ -551,6 +562,12 @@ def _table_of(
     in_order = values.reshape(len(values), -1)[:, order]
     signed = np.ones(len(order), dtype=bool)
     table = table_of_draws(fitted, [about[i] for i in order], in_order, ci_prob, signed)
+    if len(relevance):
+        ends = [0.5 * (1.0 - ci_prob), 0.5 * (1.0 + ci_prob)]
+        found = [relevance.mean(axis=0), *np.quantile(relevance, ends, axis=0)]
+        for place, (name, own) in enumerate(zip(("", "_lower", "_upper"), found, strict=True)):
+            column = table.columns.get_loc("size") + 1 + place
+            table.insert(column, f"relevance{name}", own[order % len(stds)])
     table.attrs.update(per=per, ci_prob=ci_prob)
     return table
 
@@ -609,7 +626,7 @@ class _View(NamedTuple):
     These are for one unit of each feature, (n_outputs, n_features).
     """
 
-    averages: list[KernelSlopes]
+    averages: list[KernelSlopes | LearnedSlopes]
     size: np.ndarray
 
 
@@ -627,11 +644,20 @@ def _of_views(
     """
     found: list[_View] = []
     estimator = fitted.estimator
+    n_widths = 0
     by_view = groupby(enumerate(estimator.kernel_bank_.slopes(rows)), key=lambda pair: pair[1][0].name)
     for (_, of_view), q in zip(by_view, parts, strict=True):
-        averages: list[KernelSlopes] = []
+        averages: list[KernelSlopes | LearnedSlopes] = []
         slopes: Any = 0.0
         for m, (_, own) in of_view:  # one kernel at a time: each has several matrices of rows
+            if own is None:
+                points = points_of(estimator.kernel_bank_, m, rows)
+                averages.append(LearnedSlopes(points, slice(n_widths, n_widths + points.n_values), q))
+                n_widths += points.n_values
+                slopes = slopes + mean_slopes(
+                    estimator._training_covariance()[0], fitted.states[0], averages[-1]
+                )
+                continue
             cross, dual = own.over_rows(q).T, duals[:, m]
             if completed is not None:
                 centers = estimator.kernel_centers_
@@ -642,6 +668,28 @@ def _of_views(
             slopes = slopes + np.stack([own.over_train(one) for one in dual])
         found.append(_View(averages, np.sqrt(np.einsum("r,krj->kj", q, slopes**2))))
     return found
+
+
+def _relevance(draws: HyperDraws, views: list[_View]) -> np.ndarray:
+    """Return shares of kernels with a width for every feature, split between these, (n_draws, n_features).
+
+    They are in proportion to inverse squared widths, in standard deviations of features. Features of views without
+    such a kernel have NaN; if all are so, there are no draws.
+    """
+    found = []
+    for view in views:
+        own: Any = np.full((draws.n_draws, view.size.shape[1]), np.nan)
+        learned = [one for one in view.averages if isinstance(one, LearnedSlopes) and one.points.each]
+        for one in learned:
+            seen, rates = (
+                np.isfinite(one.points.medians),
+                np.exp(-2.0 * draws.log_widths[draws.point, one.values]),
+            )
+            own = np.where(np.isnan(own), 0.0, own)
+            own[:, seen] += draws.shares[:, [one.points.kernel]] * rates / rates.sum(axis=1, keepdims=True)
+        found.append(own)
+    whole = np.concatenate(found, axis=1)
+    return whole[: 0 if np.isnan(whole).all() else None]
 
 
 def _drawn_of_bemkl(draws: list[PosteriorDraws], views: list[_View]) -> np.ndarray:

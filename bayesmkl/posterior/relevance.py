@@ -49,6 +49,7 @@ from bayesmkl.bemkl.reading import ScoreDraws, class_scores, log_probabilities
 from bayesmkl.gp.reading import shares_of_parts
 from bayesmkl.kernels.stacks.base import Stack
 from bayesmkl.kernels.stacks.dense import DenseStack, stored_array
+from bayesmkl.kernels.stacks.learned import LearnedStack
 from bayesmkl.kernels.together import TOGETHER, ViewKernels
 from bayesmkl.posterior.fitted import FittedBEMKL, evenly, fitted_bemkl, public, states_of
 from bayesmkl.posterior.loo import leave_one_out_of_draws
@@ -514,7 +515,8 @@ class ProcessRefits:
             positions, kernels = positions[:-1], of_views.products([])
         stack = self.stack.select(positions)
         if kernels is not None and kernels.any():
-            stack = DenseStack(np.concatenate([stored_array(stack), kernels]))
+            learned, stack = stack.learned, DenseStack(np.concatenate([stored_array(stack), kernels]))
+            stack = LearnedStack(stack, learned) if learned else stack
             positions = np.append(positions, len(kept) - 1)
         return Accuracy(*self.estimator._refit(stack, positions))
 

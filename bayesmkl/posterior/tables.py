@@ -666,8 +666,8 @@ def monte_carlo(fitted: FittedBEMKL, chosen: np.ndarray) -> MonteCarlo:
     weights = np.column_stack([draws.kernel_weights, draws.group_std])[kept]
     weights = weights + NEAR_ZERO * weights.mean(axis=0) + np.finfo(float).tiny
     parameters = draws.parameters[kept].reshape(len(kept), -1)
-    of_tasks = draws.task_values.reshape(len(draws.kernel_weights), -1)[kept]
-    known = np.column_stack([constant, np.log(weights), np.log(parameters), of_tasks])
+    rest = [own.reshape(len(draws.kernel_weights), -1)[kept] for own in (draws.task_values, draws.log_widths)]
+    known = np.column_stack([constant, np.log(weights), np.log(parameters), *rest])
     enough = len(kept) >= POINTS_PER_COLUMN * known.shape[1]
     return MonteCarlo(point, known if enough else constant, 1.0)
 

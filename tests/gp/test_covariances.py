@@ -39,7 +39,7 @@ def test_rows_of_training_samples_have_the_training_covariance(process, rng):
     own = 0.0 if process == "additive" else covariance.intermediate_std**2 * (WEIGHTS @ WEIGHTS)
     found = covariance.cross(stack, WEIGHTS, WEIGHTS) + own * np.eye(9)
     np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
-    variance = covariance.variance(stack, stack.diagonal(), WEIGHTS)
+    variance = covariance.variance(stack, stack.diagonal(), WEIGHTS, WEIGHTS)
     np.testing.assert_allclose(variance, np.diag(expected), rtol=1e-12)
     parts = sum(covariance.cross(stack, WEIGHTS * one, WEIGHTS) for one in np.eye(3))
     np.testing.assert_allclose(parts + own * np.eye(9), expected, rtol=1e-12, atol=1e-12)

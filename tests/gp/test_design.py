@@ -193,7 +193,7 @@ def test_the_explicit_program_has_the_covariance(rng):
     both = np.concatenate([drawn["score"], drawn["score_new"]], axis=1)
     cross = covariance.cross(DenseStack(rows), weights[:3], weights[:3]) + 1.5**2
     cross += effects.cross(new, weights[3:])
-    own = covariance.variance(DenseStack(rows), diagonal, weights[:3]) + 1.5**2
+    own = covariance.variance(DenseStack(rows), diagonal, weights[:3], weights) + 1.5**2
     own += effects.variance(new, weights[3:])
     empirical = both.T @ both / n_draws
     slack = 0.03 * empirical.diagonal().max()

@@ -47,10 +47,10 @@ from bayesmkl.gp.estimators.by_landmarks import (
     refuse_program,
 )
 from bayesmkl.gp.estimators.completion import CompletingMKL
-from bayesmkl.gp.estimators.settings import GPMKL, checked_weight_prior, of_kernels
+from bayesmkl.gp.estimators.settings import GPMKL, check_learned, checked_weight_prior, of_kernels
 from bayesmkl.gp.evidence import ep_evidence, exact_evidence, laplace_evidence, student_evidence
 from bayesmkl.gp.hyperposterior import Draws, Hypermodel
-from bayesmkl.gp.hyperpriors import NestedShares, ParameterPriors, WeightPrior, WithDesign
+from bayesmkl.gp.hyperpriors import HalfT, NestedShares, ParameterPriors, WeightPrior, WithDesign
 from bayesmkl.gp.reading import (
     KEPT,
     HyperDraws,
@@ -65,6 +65,7 @@ from bayesmkl.gp.reading import (
 )
 from bayesmkl.gp.selection import SpikeSlabWeights
 from bayesmkl.gp.unknown_points import CompletedKernels
+from bayesmkl.gp.widths import WidthPrior
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.base import Stack
 from bayesmkl.kernels.stacks.dense import DenseStack
@@ -138,6 +139,8 @@ class BaseGPMKL(CompletingMKL):
         check_design(self.design, self._is_precomputed(), self._takes_offset)
         if isinstance(self.kernels, KernelBank):
             check_with_landmarks(self, self.kernels)
+            if self._learns:
+                check_learned(self, self.kernels)
 
     def _fit_rows(self, X: Any, y: Any, check: dict[str, Any]) -> tuple[Any, np.ndarray]:
         self.group_labels_ = ()
@@ -191,7 +194,7 @@ class BaseGPMKL(CompletingMKL):
         if units is None:
             pseudo = self.pseudo_samples_
             units = kernel_units(stack, self.sample_weight_) if pseudo is None else pseudo.units
-        return Additive(stack, units, float(self.intercept_std), effects, tasks)
+        return Additive(stack, units, float(self.intercept_std), effects, tasks, self.sample_weight_)
 
     def _hypermodel(
         self, stack: DenseStack, targets: np.ndarray, options: Marginal, kept: np.ndarray | None = None
@@ -202,20 +205,24 @@ class BaseGPMKL(CompletingMKL):
         evidence = EVIDENCE_OF.get((type(noise), options.approximation), EVIDENCES[options.approximation])
         if self.sample_weight_ is not None:
             likelihood, targets = repeated(likelihood, targets, self.sample_weight_)
-        covariance, prior = self._covariance(stack), self._hyperprior(kept)
+        covariance, prior = self._covariance(stack), self._hyperprior(kept, stack.learned)
         return Hypermodel(
             covariance, likelihood, targets, prior, ParameterPriors(likelihood.priors), evidence
         )
 
-    def _hyperprior(self, kept: np.ndarray | None = None) -> WeightPrior:
-        """Return the prior of the weights of all kernels or of those at some positions, and of the design."""
+    def _hyperprior(self, kept: np.ndarray | None = None, learned: tuple[Any, ...] = ()) -> WeightPrior:
+        """Return the prior of the weights of all kernels or of those at some positions, of the design and of widths.
+
+        Kernels whose widths are inferred are `learned`, see `bayesmkl.kernels.stacks.base.Stack`.
+        """
         prior, design = self._weight_prior(), self.design_
         if isinstance(prior, SpikeSlabWeights | NestedShares):
             prior = of_kernels(prior, list(self.kernel_names_), self._kernel_views(), kept)
+        widths = WidthPrior(learned) if learned else None
         if design is None or not design.groups:
-            return prior
+            return prior if widths is None else WithDesign(prior, HalfT(), 0, width_prior=widths)
         tasks = TaskPrior(len(design.tasks), design.equal_tasks) if design.has_tasks else None
-        return WithDesign(prior, design.group_prior, len(design.terms), tasks)
+        return WithDesign(prior, design.group_prior, len(design.terms), tasks, widths)
 
     def _prepare(
         self, X: Samples, y: Targets, sample_weight: ArrayLike | None = None
@@ -389,7 +396,7 @@ class BaseGPMKL(CompletingMKL):
         with blas_threads_for(covariance.stack.n_train):
             for kernels, diagonal, of_rows in self._with_design(X, rows):
                 one = score_moments(covariance, draws, kernels, diagonal, of_rows, posteriors)
-                if len(draws.predictive):  # their mean is that of all points
+                if len(draws.predictive) and not self._learns:  # their mean is that of all points
                     shift = self._means_of(kernels, of_rows) - np.tensordot(one.probability, one.mean, 1)
                     one = one._replace(mean=one.mean + shift)
                 found.append(one)
@@ -429,7 +436,8 @@ class BaseGPMKL(CompletingMKL):
                     TOLD.add(self)
                 return found
             posteriors = list(draws.factorized(covariance, points, precision))
-        covariance = covariance._replace(stack=unheld(n_kernels, n_train))  # nothing is asked of it any more
+        if not self._learns:  # nothing is asked of it any more
+            covariance = covariance._replace(stack=unheld(n_kernels, n_train))
         found = found._replace(covariance=covariance, posteriors=posteriors)
         with KNOWN_LOCK:
             for oldest in list(KNOWN):
@@ -473,6 +481,8 @@ class BaseGPMKL(CompletingMKL):
 
     def _mean_scores(self, X: Samples) -> np.ndarray:
         """Return posterior mean scores of rows, (n_outputs, n_rows)."""
+        if self._learns:
+            return overall(self._moments(X))[0]
         X, blocks = self._validate_rows(X), None
         if self.kernel_centers_ is None:
             blocks = ((rows, None) for rows in self._blocks(X, np.arange(self.n_kernels_in_)))
@@ -563,7 +573,9 @@ class BaseGPMKL(CompletingMKL):
 
         These are (n_draws, n_outputs, n_parameters).
         """
-        prior, of_parameters = self._hyperprior(), ParameterPriors(self.likelihood_.priors)
+        learned = self._stored_training().learned if self._learns else ()
+        prior = self._hyperprior(learned=learned)
+        of_parameters = ParameterPriors(self.likelihood_.priors)
         n_parameters = len(of_parameters.each)
         own = rng.standard_normal((n_draws, prior.n_coordinates(self.n_kernels_in_)))
         rest = rng.standard_normal((n_draws, n_outputs, n_parameters))
@@ -572,7 +584,11 @@ class BaseGPMKL(CompletingMKL):
     def _draw_prior_scores(self, weights: np.ndarray, n_outputs: int, rng: np.random.Generator) -> np.ndarray:
         """Draw training scores of given kernel weights, (n_draws, n_outputs, n_samples)."""
         covariance = self._covariance(self._stored_training())
-        parts = np.moveaxis(covariance.draw_parts(rng, len(weights) * n_outputs), -1, 0)
+        functions = covariance.draw_parts(rng, len(weights) * n_outputs)
+        if self._learns:
+            for at, own in enumerate(weights):
+                covariance.color(own, functions, np.arange(at * n_outputs, (at + 1) * n_outputs))
+        parts = np.moveaxis(functions, -1, 0)
         parts = parts.reshape(len(weights), n_outputs, *parts.shape[1:])
         intercept = float(self.intercept_std) * rng.standard_normal((len(weights), n_outputs, 1))
         score = intercept + np.array(

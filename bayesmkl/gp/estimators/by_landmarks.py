@@ -368,11 +368,16 @@ def check_with_landmarks(model: BaseGPMKL, bank: KernelBank) -> None:
 
 
 def refuse_program(model: BaseGPMKL) -> None:
-    """Raise for a program of the model where samples are compared with landmarks."""
+    """Raise for a program of the model where kernels of all samples are not known."""
     if model._has_landmarks:
         raise ValueError(
             "`kernels` must be a bank with `landmarks=None` for a program of all training samples. Fit it to some "
             "of them."
+        )
+    if model._learns:
+        raise ValueError(
+            "`kernels` must have given widths for a program, which holds kernels as data; got a Gaussian whose width "
+            "is learned. Use Gaussian(relative_width=1)."
         )
 
 

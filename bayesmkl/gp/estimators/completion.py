@@ -11,13 +11,15 @@ from bayesmkl._estimator import BaseMKL
 from bayesmkl._estimator.base import LEAST_ROWS, Holding, resolve_storage
 from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_flag, shown
-from bayesmkl.gp.estimators.settings import NamedPriors, is_spike_slab
+from bayesmkl.gp.estimators.settings import NamedPriors, is_spike_slab, warn_of_unlearned
 from bayesmkl.gp.landmarks import PseudoSamples
 from bayesmkl.gp.unknown_points import CompletedKernels, KernelCenters, find_centers
+from bayesmkl.kernels.adapters import some_learn
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.base import Stack
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.kernels.stacks.factored import LinearStack
+from bayesmkl.kernels.stacks.learned import with_learned
 from bayesmkl.kernels.stacks.of_bank import linear_rows, linear_stack
 from bayesmkl.kernels.stacks.packed import pack
 from bayesmkl.kernels.together import TOGETHER, ViewKernels
@@ -30,6 +32,7 @@ class CompletingMKL(BaseMKL):
 
     _takes_missing_views = True
     _takes_sparse = True
+    _learns_widths = True
     _MISSING_VIEWS: ClassVar[dict[str, str]] = {"error": "error", "integrate": "keep", "impute": "impute"}
     _needs_some_view = False  # a score without any part is the intercept
 
@@ -118,8 +121,10 @@ class CompletingMKL(BaseMKL):
         """Do what all estimators do; where samples may lack views, center the kernels and complete them."""
         self.kernel_centers_ = self.predictability_ = self.together_ = None
         stack, y = super()._fit_stack(X, y, storage=self._storage(), **check_y)
+        if self._learns:
+            warn_of_unlearned(self.kernel_bank_)  # type: ignore[arg-type]
         if self.present_ is None:
-            return stack, y
+            return self._with_learned(stack), y
         self.kernel_centers_ = find_centers(stack, self.sample_weight_)
         completed = self._completed(self.kernel_centers_.rows(stack), None)
         self.predictability_ = completed.told
@@ -181,7 +186,7 @@ class CompletingMKL(BaseMKL):
         is_proposed = is_spike_slab(
             self.kernel_prior, self.KERNEL_PRIORS
         )  # each kernel, again and again, by chains
-        if is_proposed or self._is_precomputed() or self.missing_views != "error":
+        if is_proposed or self._is_precomputed() or self._learns or self.missing_views != "error":
             return Holding()
         return Holding("auto", may_pack=True)
 
@@ -203,7 +208,16 @@ class CompletingMKL(BaseMKL):
             return shared
         if self._holding().kind == "packed":
             return pack(bank.train_kernels(), bank.n_kernels_)
-        return DenseStack(bank.train_stack())
+        return self._with_learned(DenseStack(bank.train_stack()))
+
+    @property
+    def _learns(self) -> bool:
+        """Whether widths of some kernels are inferred."""
+        return isinstance(self.kernels, KernelBank) and some_learn(self.kernels.kernels)
+
+    def _with_learned(self, stack: Any, X: np.ndarray | None = None) -> Any:
+        """Return a stack of all kernels of the bank with what it takes to infer widths; see `with_learned`."""
+        return with_learned(stack, self.kernel_bank_, X) if self._learns else stack
 
     def _shared_training(self) -> LinearStack | None:
         """Return the training kernels of the bank where a fit holds them by features that they have in common."""
@@ -258,4 +272,4 @@ class CompletingMKL(BaseMKL):
             kernels, diagonal = bank.rows_and_diagonal(X[first : first + size])
             if self.pseudo_samples_ is not None:
                 kernels = self.pseudo_samples_.rows(kernels)
-            yield DenseStack(kernels), diagonal
+            yield self._with_learned(DenseStack(kernels), X[first : first + size]), diagonal

@@ -25,11 +25,14 @@ from bayesmkl.gp.hyperpriors import (
     WeightPrior,
 )
 from bayesmkl.gp.selection import SpikeSlabOfKernels, SpikeSlabWeights
+from bayesmkl.kernels.quality import KernelQualityWarning, join
+from bayesmkl.kernels.stacks.learned import points_of
 from bayesmkl.kernels.together import TOGETHER
-from bayesmkl.kernels.views import check_samples
+from bayesmkl.kernels.views import check_samples, column_names
 
 if TYPE_CHECKING:
     from bayesmkl.gp.estimators.base import BaseGPMKL
+    from bayesmkl.kernels.bank import KernelBank
 
 KernelPrior = str | HalfT | DirichletShares | NestedShares | Horseshoe | SpikeSlabWeights
 NamedPriors = Mapping[str, WeightPrior | SpikeSlabWeights | NestedShares]
@@ -142,6 +145,49 @@ def of_kernels(
         if isinstance(prior, SpikeSlabWeights)
         else SharesOfKernels(prior, group)
     )
+
+
+def check_learned(model: BaseGPMKL, bank: KernelBank) -> None:
+    """Raise for parameters that need kernels which stay as they are, where widths are inferred."""
+    for name, is_so, wanted in (
+        ("kernel_prior", is_spike_slab(model.kernel_prior, model.KERNEL_PRIORS), 'must not be "spike-slab"'),
+        ("missing_views", model.missing_views != "error", 'must be "error"'),
+        ("landmarks", bank.landmarks is not None, "must be None"),
+        ("normalize", "center" in str(bank.normalize), 'must be "spherical" or None'),
+    ):
+        if is_so:
+            raise ValueError(
+                f"`{name}` {wanted} with a Gaussian whose width is learned, since its kernel changes with the width. "
+                "Give it one: Gaussian(relative_width=1)."
+            )
+
+
+def warn_of_unlearned(bank: KernelBank) -> None:
+    """Warn once about widths that no training sample can tell, which keep their prior.
+
+    Warns
+    -----
+    KernelQualityWarning
+        Naming kernels that see at most two different samples, and features that are the same in all of them.
+    """
+    names, lines = column_names(bank.n_features_in_, bank.column_labels_), []
+    for m, kernel in enumerate(bank.kernels_):
+        if getattr(kernel, "learns", None) is None:
+            continue
+        points, columns = points_of(bank, m), bank.views_[bank.view_positions_[m]].columns
+        constant = [names[j] for j in columns[np.isinf(points.medians)]]
+        n_different = len(np.unique(points.train, axis=0)) if points.train.shape[1] else 1
+        if n_different <= 2:
+            what = "are all equal" if n_different == 1 else "have two different values"
+            lines.append(f"- {bank.kernel_names_[m]}: training samples {what}")
+        elif constant:
+            lines.append(
+                f"- {bank.kernel_names_[m]}: features that do not vary in training: {join(constant)}"
+            )
+    if lines:
+        warn_user(
+            "Some widths cannot be learned, and keep their prior:\n" + "\n".join(lines), KernelQualityWarning
+        )
 
 
 def _listed(groups: Mapping[str, Any], names: Sequence[Any], views: Sequence[Any]) -> list[str]:

@@ -58,9 +58,12 @@ class Stack(ABC):
     present : bool array of shape (n_kernels, n_rows) or None
         Presence of the view of each kernel at the query points; None: all of them. The row of an absent query point
         holds zeros.
+    learned : tuple
+        Kernels whose widths are not known; see `bayesmkl.kernels.stacks.learned`.
     """
 
     present: Any = None
+    learned: tuple[Any, ...] = ()
 
     @property
     @abstractmethod

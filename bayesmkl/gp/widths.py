@@ -1,0 +1,62 @@
+r"""Prior of widths of Gaussian kernels, which are inferred with the kernel weights.
+
+Log widths are relative to the median distance between two training points. Of a kernel with one width, :math:`v = s
+u`, :math:`u \sim N(0, 1)`. Of one with a width for every feature, :math:`v_j = s u + \sigma e_j`, :math:`e_j \sim
+N(0, 1)`. The spread :math:`\sigma` is given. Inferred, the evidence is about the same, and draws are worth less.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bayesmkl.outcomes.base import Mapped
+
+LOG_STD = 0.8  # of the width of a view
+SPREAD = 1.0  # of log widths of features around that of their view
+
+
+class WidthPrior(NamedTuple):
+    """Prior of the log widths of some kernels, one kernel after the other.
+
+    Attributes
+    ----------
+    kernels : tuple
+        `bayesmkl.kernels.stacks.learned.Points`: every kernel has one width, or one for each feature.
+    """
+
+    kernels: tuple[Any, ...]
+
+    @property
+    def n_coordinates(self) -> int:
+        """Number of coordinates."""
+        return sum(_n_coordinates(one) for one in self.kernels)
+
+    def values(self, coordinates: np.ndarray) -> Mapped:
+        """Return the log widths of some coordinates."""
+        ends = np.cumsum([_n_coordinates(one) for one in self.kernels])[:-1]
+        mapped = [
+            _of_features(own) if one.each else Mapped(LOG_STD * own, lambda gradient: LOG_STD * gradient)
+            for one, own in zip(self.kernels, np.split(coordinates, ends), strict=True)
+        ]
+        places = np.cumsum([len(own.values) for own in mapped])[:-1]
+
+        def pull(gradient: np.ndarray) -> np.ndarray:
+            parts = zip(mapped, np.split(gradient, places), strict=True)
+            return np.concatenate([own.pull(part) for own, part in parts])
+
+        return Mapped(np.concatenate([own.values for own in mapped]), pull)
+
+
+def _n_coordinates(kernel: Any) -> int:
+    return 1 + kernel.n_values if kernel.each else 1
+
+
+def _of_features(coordinates: np.ndarray) -> Mapped:
+    """Return the log widths of the features of one view."""
+
+    def pull(gradient: np.ndarray) -> np.ndarray:
+        return np.concatenate([[LOG_STD * gradient.sum()], SPREAD * gradient])
+
+    return Mapped(LOG_STD * coordinates[0] + SPREAD * coordinates[1:], pull)
