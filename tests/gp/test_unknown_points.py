@@ -219,7 +219,8 @@ def test_samples_without_any_view_are_the_intercept_and_the_prior(regression):
 def test_evidence_is_the_density_of_the_explicit_program(regression, rng):
     """Importance draws of all function values under the program, at given hyperparameters."""
     X, y, _ = regression
-    model = GPMKLRegressor(bank(), missing_views="integrate", inference=FEW, normalize_y=False)
+    options = {"inference": FEW, "normalize_y": False, "together": False}
+    model = GPMKLRegressor(bank(), missing_views="integrate", **options)
     program = model.numpyro_model(X[:8], y[:8])
     stack, targets = model._prepare(X[:8], y[:8])
     weights, noise = np.array([0.6, 0.4, 0.3]), 0.5
@@ -310,7 +311,8 @@ def test_shares_of_lost_views_are_those_before_they_were_lost():
         true = shares(np.array(parts)[None, None])[0]
         y = np.sum(parts, axis=0) + 0.3 * rng.normal(size=100)
         lost = np.stack([np.zeros(100, dtype=bool), *(rng.random((2, 100)) < 0.6)], axis=1)
-        model = GPMKLRegressor(bank(), missing_views="integrate", inference=FEW, random_state=repeat)
+        options = {"inference": FEW, "random_state": repeat, "together": False}
+        model = GPMKLRegressor(bank(), missing_views="integrate", **options)
         drawn = model.fit(without(X, lost), y).posterior_.shares
         low, high = np.quantile(drawn, [0.03, 0.97], axis=0)
         errors.append(drawn.mean(axis=0) - true)
