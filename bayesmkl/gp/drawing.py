@@ -118,7 +118,8 @@ def find_mode(
 
 def _starts(model: Hypermodel, start: np.ndarray | None) -> list[Any]:
     """Return where ways to the mode begin: functions that vary fast may be noise to kernels that are wide."""
-    n_widths = model.weight_prior.width_prior.n_coordinates if model.covariance.stack.learned else 0
+    prior: Any = model.weight_prior
+    n_widths = prior.width_prior.n_coordinates if model.covariance.stack.learned else 0
     if start is not None or not n_widths:
         return [start]
     narrow = np.full(model.n_coordinates, START)

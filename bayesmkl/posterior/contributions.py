@@ -566,7 +566,7 @@ def _table_of(
         ends = [0.5 * (1.0 - ci_prob), 0.5 * (1.0 + ci_prob)]
         found = [relevance.mean(axis=0), *np.quantile(relevance, ends, axis=0)]
         for place, (name, own) in enumerate(zip(("", "_lower", "_upper"), found, strict=True)):
-            column = table.columns.get_loc("size") + 1 + place
+            column = list(table.columns).index("size") + 1 + place
             table.insert(column, f"relevance{name}", own[order % len(stds)])
     table.attrs.update(per=per, ci_prob=ci_prob)
     return table
@@ -623,10 +623,12 @@ def _rows(fitted: FittedBEMKL, X: Samples | None) -> tuple[np.ndarray, np.ndarra
 class _View(NamedTuple):
     """Average slopes of the kernels of a view, and the root mean squares of its mean slopes.
 
+    Of a kernel whose widths are inferred they are `LearnedSlopes` instead of `KernelSlopes`.
+
     These are for one unit of each feature, (n_outputs, n_features).
     """
 
-    averages: list[KernelSlopes | LearnedSlopes]
+    averages: list[Any]
     size: np.ndarray
 
 
@@ -647,7 +649,7 @@ def _of_views(
     n_widths = 0
     by_view = groupby(enumerate(estimator.kernel_bank_.slopes(rows)), key=lambda pair: pair[1][0].name)
     for (_, of_view), q in zip(by_view, parts, strict=True):
-        averages: list[KernelSlopes | LearnedSlopes] = []
+        averages: list[Any] = []
         slopes: Any = 0.0
         for m, (_, own) in of_view:  # one kernel at a time: each has several matrices of rows
             if own is None:
