@@ -14,16 +14,17 @@ import scipy.linalg
 import scipy.sparse
 from numpy.typing import ArrayLike
 from scipy import sparse
-from sklearn.neighbors import NearestNeighbors
+from sklearn.neighbors import VALID_METRICS, NearestNeighbors
 from sklearn.utils.validation import check_array
 
 from bayesmkl._utils.given import check_numbers, naming
 from bayesmkl._utils.typing import Samples
-from bayesmkl._utils.validation import check_integer
+from bayesmkl._utils.validation import check_choice, check_integer
 from bayesmkl.kernels.geometry import mean_row
 
 # Largest |L - L'| and largest |row sum|, relative to the largest entry; those read from text reach 1e-8.
 EXACT = 1e-8
+METRICS = ("precomputed", *sorted({name for names in VALID_METRICS.values() for name in names}))
 # Distances that scikit-learn may expand into squares of rows, which loses digits far from zero.
 EXPANDED = ("euclidean", "l2", "minkowski", "p", "sqeuclidean")
 # Share of non-zero entries up to which a sparse product beats a dense one (BLAS is about ten times denser work).
@@ -77,6 +78,8 @@ def knn_laplacian(
     """
     n_neighbors = check_integer("n_neighbors", n_neighbors, low=1)
     precomputed = isinstance(metric, str) and metric == "precomputed"
+    if not callable(metric):
+        check_choice("metric", metric, METRICS)
     X = check_distances("X", X) if precomputed else _samples(X)
     if isinstance(metric, str) and metric in EXPANDED:
         X = X - mean_row(X)

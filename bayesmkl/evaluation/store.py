@@ -238,7 +238,12 @@ class Store:
         with suppress(OSError, ValueError, KeyError, TypeError):
             found = read_json(self._path(key))
             row, scores, about = (dict(found[name]) for name in PARTS)
-            return Cell(key, row, scores, None, about)
+            known = {name: value for name, value in row.items() if value is not None} | scores
+            right = all(
+                isinstance(value, str if name in TEXTS else int | float) for name, value in known.items()
+            )
+            if right and all(type(row[name]) is int for name in COUNTS if name != "split"):
+                return Cell(key, row, scores, None, about)
         return None
 
     def write(self, cell: Cell) -> None:

@@ -281,7 +281,7 @@ VALIDATORS: dict[str, tuple[Any, str, list[Any]]] = {
     "genes": (
         datasets.read_gene_sets,
         "columns",
-        [None, 3, "TP53", [], {"TP53"}, ["TP53", "TP53"], ["tp53"]],
+        [None, 3, "TP53", [], {"TP53"}, ["tp53"]],
     ),
     "folders of kernels": (datasets.load_kernels, "folder", [None, 3, "nowhere", "kernels.npy"]),
 }
@@ -449,7 +449,6 @@ STRANGE = {
     "ragged": lambda X, Z: RAGGED,
     "NaN": lambda X, Z: np.full((len(X), len(Z)), np.nan),
     "sparse": lambda X, Z: sparse.csr_array(X @ Z.T),
-    "one argument": lambda X: X @ X.T,
 }
 
 
