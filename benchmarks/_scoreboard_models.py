@@ -118,11 +118,11 @@ def _bemkl_regression(kernels: str) -> Callable[[Split], Prediction]:
     return _regressor(BEMKLRegressor, kernels, _ending)
 
 
-def _gpmkl(kernels: str, prior: str = "dirichlet", **options: float) -> Callable[[Split], Prediction]:
+def _gpmkl(kernels: str, prior: str = "nested", **options: float) -> Callable[[Split], Prediction]:
     return _classifier(GPMKLClassifier, kernels, _ending_and_tail, kernel_prior=prior, **options)
 
 
-def _gpmkl_regression(kernels: str, prior: str = "dirichlet") -> Callable[[Split], Prediction]:
+def _gpmkl_regression(kernels: str, prior: str = "nested") -> Callable[[Split], Prediction]:
     return _regressor(GPMKLRegressor, kernels, _ending_and_tail, kernel_prior=prior)
 
 
