@@ -244,7 +244,8 @@ def test_one_warning_says_which_limit_was_met_and_what_to_do(pair):
     with pytest.warns(
         ConvergenceWarning, match=r"duality gap of .* above gap_tol=1e-15. Normalize"
     ) as caught:
-        SAMKLClassifier("precomputed", ties="largest", tol=1e6, gap_tol=1e-15, fallback=False).fit(train, y)
+        hard = {"C": 1000.0, "ties": "largest", "tol": 1e6}
+        SAMKLClassifier("precomputed", **hard, gap_tol=1e-15, fallback=False).fit(train, y)
     assert len(caught) == 1
 
 
