@@ -177,10 +177,10 @@ def _read_text(
     _refuse_twice([name for name in header if name])
     form: Any = {"sep": separator, "index_col": False, "encoding": "utf-8-sig"}
     form["skip_blank_lines"] = len(header) > 1  # in a single column they are rows without a value
-    with pd.option_context("future.infer_string", False):
-        table = pd.read_csv(io.BytesIO(data), float_precision="round_trip", low_memory=False, **form)
-        form |= {"dtype": str, "keep_default_na": False}
-        texts = pd.read_csv(io.BytesIO(data), usecols=lambda name: name in labels, **form)
+    table = pd.read_csv(io.BytesIO(data), float_precision="round_trip", low_memory=False, **form)
+    form |= {"dtype": str, "keep_default_na": False}
+    texts = pd.read_csv(io.BytesIO(data), usecols=lambda name: name in labels, **form).astype(object)
+    table = table.astype(dict.fromkeys(table.select_dtypes(["object", "string"]), object))  # text of any kind
     # What follows a separator at the end of every line.
     table = table.drop(columns=[name for name in unnamed_columns(table) if table[name].isna().all()])
     if all(map(pd.api.types.is_object_dtype, table.dtypes)):
