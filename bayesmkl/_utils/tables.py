@@ -68,9 +68,9 @@ def bytes_of_text(path: Path, most: int | None = None) -> bytes:
 
 
 def first_row(data: bytes, separator: str = ",") -> list[str]:
-    """Return the fields of the first line that has any, if all lines have as many.
+    """Return the fields of the first line that is not empty, and check that all lines have as many.
 
-    pandas would fill shorter lines up.
+    pandas alone would fill shorter lines with missing values.
 
     Raises
     ------

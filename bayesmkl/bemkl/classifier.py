@@ -335,11 +335,11 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         start = super()._start(algorithm, labeled, settings, rng, init)
         return start_from_labeled(problem, maximize_elbo(algorithm, labeled, start, settings.loop).state)
 
-    def _scores(self, X: Samples) -> tuple[ScoresApart | ClassScores]:
-        """Return the scores of the rows of `X`."""
+    def _scores(self, X: Samples) -> tuple[ScoresApart | ClassScores, float]:
+        """Return the scores of the rows of `X`, and the margin."""
         stack, settings = self._row_stack(X), self._settings()
         variance = settings.intermediate_scale**2
-        return (class_scores(stack, self.posterior_, variance, settings.predictive),)
+        return class_scores(stack, self.posterior_, variance, settings.predictive), settings.margin
 
     def predict_latent(self, X: Samples, return_std: bool = False) -> Any:
         """Predict the latent score `f` of new samples.
@@ -363,11 +363,8 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         %(ValueError:X)s
         %(TypeError:X)s
         """
-        mean, std = self._latent(*self._scores(X))
+        mean, std = map(_squeeze, self._scores(X)[0].moments())
         return (mean, std) if return_std else mean
-
-    def _latent(self, scores: Any) -> tuple[np.ndarray, ...]:
-        return tuple(_squeeze(moment) for moment in scores.moments())
 
     def decision_function(self, X: Samples) -> np.ndarray:
         """Return log odds of each class against the rest, or of each label, over `temperature_`.
@@ -389,7 +386,8 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         %(ValueError:X)s
         %(TypeError:X)s
         """
-        return self._odds(*self._scores(X))
+        scores, margin = self._scores(X)
+        return _squeeze(scores.log_odds(margin) / self.temperature_)
 
     def predict_proba(self, X: Samples) -> np.ndarray:
         """Predict class probabilities.
@@ -412,7 +410,7 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         %(ValueError:X)s
         %(TypeError:X)s
         """
-        return self._probabilities(*self._scores(X))
+        return np.exp(self.predict_log_proba(X))
 
     def predict_log_proba(self, X: Samples) -> np.ndarray:
         """Predict log class probabilities, which keep their digits where `predict_proba` rounds to 0 or 1.
@@ -433,7 +431,10 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         %(ValueError:X)s
         %(TypeError:X)s
         """
-        return self._log_probabilities(*self._scores(X))
+        scores, margin = self._scores(X)
+        if self.is_multilabel_:
+            return log_expit(scores.log_odds(margin) / self.temperature_)
+        return tempered(scores.log_class_probabilities(margin), self.temperature_)
 
     def predict(self, X: Samples) -> np.ndarray:
         """Predict the most probable class, or the labels that are more probable than not.
@@ -454,24 +455,7 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         %(ValueError:X)s
         %(TypeError:X)s
         """
-        return self._labels(*self._scores(X))
-
-    # -------------------------------------------------------------- what scores say; from `_scores` of the same rows
-
-    def _odds(self, scores: Any) -> np.ndarray:
-        return _squeeze(scores.log_odds(self._settings().margin) / self.temperature_)
-
-    def _log_probabilities(self, scores: Any) -> np.ndarray:
-        margin = self._settings().margin
-        if self.is_multilabel_:
-            return log_expit(scores.log_odds(margin) / self.temperature_)
-        return tempered(scores.log_class_probabilities(margin), self.temperature_)
-
-    def _probabilities(self, scores: Any) -> np.ndarray:
-        return np.exp(self._log_probabilities(scores))
-
-    def _labels(self, scores: Any) -> np.ndarray:
-        odds = self._odds(scores)
+        odds = self.decision_function(X)
         if self.is_multilabel_:
             return (odds > 0.0).astype(int)
         return self.classes_[most_probable(odds)]
