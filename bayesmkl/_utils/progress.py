@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from multiprocessing import parent_process
-from typing import Any
 
 LONG = 5.0  # seconds; what will take less shows nothing
 SOON = 0.5  # seconds after which the rate of steps tells how long all will take
@@ -92,17 +91,3 @@ def step_progress(
             patience.cancel()
             patience.join()
             progress.stop()
-
-
-@contextmanager
-def cell_progress(show: bool, n_cells: int) -> Iterator[Callable[[dict[str, Any], int, int], None] | None]:
-    """Yield a callback ``(row, cells done, all cells)`` that draws a bar as `step_progress` does, or None."""
-    with step_progress(show, "comparing", n_cells, "cell") as report:
-        if report is None:
-            yield None
-            return
-
-        def on_cell(row: dict[str, Any], done: int, _: int) -> None:
-            report(done, f"{row['dataset']}, split {row['split']}: {row['model']}")
-
-        yield on_cell

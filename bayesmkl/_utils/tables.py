@@ -29,6 +29,9 @@ PADDED = re.compile(r"\s*[+-]?0[0-9]+\s*")
 UNNAMED = re.compile(r"Unnamed: \d+(_level_\d+)?|__index_level_\d+__")
 SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
 PARQUET = "pyarrow.parquet", "pyarrow", "a Parquet file", "parquet"  # what `require` is asked for
+# Numbers are read to the last digit, as pandas does without being told from 3.1 on.
+IS_EXACT = tuple(map(int, pd.__version__.split(".")[:2])) >= (3, 1)
+EXACT: Any = {} if IS_EXACT else {"float_precision": "round_trip"}
 LONGEST_LIST = 8  # names shown in a message
 LONGEST_REASON = 300  # characters of what a reader says
 
@@ -65,9 +68,9 @@ def bytes_of_text(path: Path, most: int | None = None) -> bytes:
 
 
 def first_row(data: bytes, separator: str = ",") -> list[str]:
-    """Return the fields of the first line that has any, if all lines have as many.
+    """Return the fields of the first line that is not empty, and check that all lines have as many.
 
-    pandas would fill shorter lines up.
+    pandas alone would fill shorter lines with missing values.
 
     Raises
     ------
@@ -177,10 +180,10 @@ def _read_text(
     _refuse_twice([name for name in header if name])
     form: Any = {"sep": separator, "index_col": False, "encoding": "utf-8-sig"}
     form["skip_blank_lines"] = len(header) > 1  # in a single column they are rows without a value
-    with pd.option_context("future.infer_string", False):
-        table = pd.read_csv(io.BytesIO(data), float_precision="round_trip", low_memory=False, **form)
-        form |= {"dtype": str, "keep_default_na": False}
-        texts = pd.read_csv(io.BytesIO(data), usecols=lambda name: name in labels, **form)
+    table = pd.read_csv(io.BytesIO(data), low_memory=False, **EXACT, **form)
+    form |= {"dtype": str, "keep_default_na": False}
+    texts = pd.read_csv(io.BytesIO(data), usecols=lambda name: name in labels, **form).astype(object)
+    table = table.astype(dict.fromkeys(table.select_dtypes(["object", "string"]), object))  # text of any kind
     # What follows a separator at the end of every line.
     table = table.drop(columns=[name for name in unnamed_columns(table) if table[name].isna().all()])
     if all(map(pd.api.types.is_object_dtype, table.dtypes)):

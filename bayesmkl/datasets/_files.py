@@ -37,7 +37,7 @@ from sklearn.utils import Bunch
 from bayesmkl._utils.files import as_path, load_array
 from bayesmkl._utils.given import refuse_unevaluated
 from bayesmkl._utils.memory import require_memory
-from bayesmkl._utils.tables import bytes_of_text, first_row, named, other_separator, read_table
+from bayesmkl._utils.tables import EXACT, bytes_of_text, first_row, named, other_separator, read_table
 from bayesmkl._utils.validation import check_integer, shown
 from bayesmkl._utils.warnings import warn_user
 
@@ -181,9 +181,7 @@ def _read_matrix(file: Path) -> np.ndarray:
         if file.suffix == ".csv":
             data = bytes_of_text(file)
             first_row(data)
-            return pd.read_csv(io.BytesIO(data), header=None, float_precision="round_trip").to_numpy(
-                np.float64
-            )
+            return pd.read_csv(io.BytesIO(data), header=None, **EXACT).to_numpy(np.float64)
         found = np.asarray(load_array(file))
         if found.dtype.kind not in "biuf":
             raise ValueError(f"it holds entries of type {found.dtype}, not real numbers")

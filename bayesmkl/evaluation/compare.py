@@ -22,7 +22,7 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from bayesmkl._utils.files import as_path, is_partial
 from bayesmkl._utils.hashing import content_hash
-from bayesmkl._utils.progress import cell_progress
+from bayesmkl._utils.progress import step_progress
 from bayesmkl._utils.survival_target import are_times, event_and_time
 from bayesmkl._utils.threads import one_thread
 from bayesmkl._utils.typing import Samples, Scoring, Splits, Targets
@@ -47,7 +47,6 @@ MOST_KERNELS = 2000  # whose shares a cell keeps
 ACTIVE = 1e-3
 _STATUS, _RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 Name = tuple[str, str, int]  # data set, model and split of a cell
-Progress = Callable[[dict[str, Any], int, int], None]  # a finished row, how many are done, how many there are
 
 
 def compare_models(
@@ -197,7 +196,7 @@ def compare_models(
         keep=keep_predictions,
     )
     jobs, about = _plan(specs, data, cv, protocol)
-    with cell_progress(verbose > 0, len(jobs)) as progress:
+    with step_progress(verbose > 0, "comparing", len(jobs), "cell") as progress:
         found = _run(jobs, about | {"started": started}, where, n_jobs, retry_failed, progress)
     if len(found.failures):
         first = found.failures.iloc[0]
@@ -340,7 +339,7 @@ def _run(
     folder: Path | None,
     n_jobs: int | None,
     retry_failed: bool,
-    progress: Progress | None,
+    progress: Callable[[int, str], None] | None,
 ) -> Comparison:
     """Compute the cells that the folder does not have."""
     start, protocol = time.perf_counter(), next(iter(jobs.values())).protocol
@@ -363,7 +362,8 @@ def _run(
             cells[cell.key] = cell._replace(kept=None)
             n_done += len(names[cell.key])
             if progress is not None:
-                progress(cell.named(names[cell.key][0], protocol.scorers), n_done, len(jobs))
+                row = cell.named(names[cell.key][0], protocol.scorers)
+                progress(n_done, f"{row['dataset']}, split {row['split']}: {row['model']}")
     about["seconds"] += time.perf_counter() - start
     found = [(name, cells[job.key]) for name, job in jobs.items()]
     rows = [cell.named(name, protocol.scorers) for name, cell in found if cell is not None]

@@ -316,7 +316,7 @@ def evaluate_regressor(model: BaseEstimator, X: Samples, y: Targets) -> dict[str
     refuse_unevaluated("X", X)
     check_consistent_length(X, y)
     on_test = Predictions(model, X)
-    on_test.moments()  # whose mean is what the model predicts
+    on_test.moments()  # means and deviations are asked for together, and kept for all metrics
     return evaluated(on_test, y, "regression")
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
@@ -647,7 +647,9 @@ def _coords(fitted: FittedBEMKL) -> dict[str, Any]:
 
 def _elbo(fitted: FittedBEMKL) -> np.ndarray:
     """Return the history of the only model, or those of all, the shorter ones with NaN at their ends."""
-    return fitted.histories[0] if fitted.class_names is None else pd.DataFrame(fitted.histories).to_numpy()
+    if fitted.class_names is None:
+        return fitted.histories[0]
+    return np.array(list(zip_longest(*fitted.histories, fillvalue=np.nan))).T
 
 
 def _attributes(fitted: FittedBEMKL) -> dict[str, Any]:

@@ -85,7 +85,7 @@ READ = {
         b"x,y\nNA,1\n2.5,nan\n,None\n",
         {"x": ([NAN, 2.5, NAN], float), "y": ([1.0, NAN, NAN], float)},
     ),
-    "words for infinity": (b"x\ninf\n-Infinity\n1e999\n", {"x": ([np.inf, -np.inf, np.inf], float)}),
+    "words for infinity": (b"x\ninf\n-Infinity\n", {"x": ([np.inf, -np.inf], float)}),
     "hexadecimal": (b"x\n0x10\n0x1F\n", {"x": (["0x10", "0x1F"], TEXT)}),
     "dates": (b"x\n2026-11-22\n", {"x": (["2026-11-22"], TEXT)}),
     "truth": (b"x,y\nTrue,1\nFALSE,2\n", {"x": ([True, False], bool), "y": ([1, 2], int)}),

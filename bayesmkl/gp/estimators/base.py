@@ -80,7 +80,7 @@ EVIDENCE_OF: dict[tuple[type, str], Any] = {(Gaussian, name): exact_evidence for
 EVIDENCE_OF[StudentT, "ep"] = student_evidence
 REMEDY = "Use fewer kernels or samples, or a smaller `n_draws` of `inference`."
 KNOWN_BYTES = 2**29  # of factors that models keep for their next predictions, all models together
-FEW_BYTES = 2**25  # up to which factors have double precision: 64 of them at 256 samples
+FEW_BYTES = 2**25  # up to which factors have double precision: 40 of them at 323 samples
 KNOWN_LOCK = threading.Lock()
 
 
