@@ -20,8 +20,8 @@ def evenly_dealt(order: np.ndarray, labels: np.ndarray, n_folds: int, rng: np.ra
 
     Parameters
     ----------
-    order : ndarray of shape (n_samples,)
-        The samples, sorted by what is known of them.
+    order : ndarray of shape (n_dealt,)
+        The samples to deal, sorted by what is known of them.
     labels : ndarray of shape (n_samples,)
         Labels, or a constant.
     n_folds : int
@@ -29,11 +29,12 @@ def evenly_dealt(order: np.ndarray, labels: np.ndarray, n_folds: int, rng: np.ra
     rng : Generator
         Shuffles.
     """
-    shuffled, fold = order[rng.permutation(len(order))], np.empty(len(order), dtype=np.intp)
+    shuffled, fold = order[rng.permutation(len(order))], np.full(len(labels), -1)
     for label in np.unique(labels):
         of_class = shuffled[labels[shuffled] == label]
         fold[of_class] = np.arange(len(of_class)) % n_folds
-    return [(np.flatnonzero(fold != f), np.flatnonzero(fold == f)) for f in np.unique(fold)]
+    dealt = np.unique(fold[order])
+    return [(np.flatnonzero((fold != f) & (fold >= 0)), np.flatnonzero(fold == f)) for f in dealt]
 
 
 def stratified_folds(cv: Splits, random_state: Seed | None, targets: np.ndarray) -> Folds:

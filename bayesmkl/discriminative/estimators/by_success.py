@@ -23,7 +23,12 @@ from bayesmkl._utils.validation import (
     shown,
 )
 from bayesmkl.discriminative.estimators.checked import SINGLE_PRECISION, check_below_one
-from bayesmkl.discriminative.estimators.localized import FeatureGatedClassifier, LocalFit, Rows
+from bayesmkl.discriminative.estimators.localized import (
+    MOST_COMPARED,
+    FeatureGatedClassifier,
+    LocalFit,
+    Rows,
+)
 from bayesmkl.discriminative.estimators.shared_docs import GATED
 from bayesmkl.discriminative.folds import evenly_dealt
 from bayesmkl.discriminative.localized import by_success
@@ -39,7 +44,6 @@ from bayesmkl.kernels.stacks.dense import DenseStack
 
 GATE_TARGETS = ("auto", "cv", "train")
 OWN = "own"
-MOST_COMPARED = 400  # samples that LD-MKL compares on what its gates see
 WIDTHS = (0.5, 0.25)  # of Gaussians of named features, in median distances
 N_FOLDS = 5
 

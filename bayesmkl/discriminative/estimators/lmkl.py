@@ -303,9 +303,9 @@ class LMKLClassifier(LearnedGates, FeatureGatedClassifier):
     n_init : int, default=1
         Random starts, of which the one that ends lowest is kept; for "gaussian" of each kind.
     fallback : bool or "auto", default="auto"
-        Compare with equal gates, those of :class:`~bayesmkl.discriminative.UniformMKLClassifier`, in three folds, and
-        keep these unless errors at held-out samples fall by more than one standard error. "auto": where neither
-        `gate_columns` nor `gate_features` say what gates may depend on. Not with `svm="mwu"`.
+        Compare with equal gates, those of :class:`~bayesmkl.discriminative.UniformMKLClassifier`, in three folds of
+        at most 400 samples, and keep these unless errors at held-out samples fall by more than one standard error.
+        "auto": where neither `gate_columns` nor `gate_features` say what gates may depend on. Not with `svm="mwu"`.
     standardize : bool, default=True
         Scale the features of the gates to mean 0 and standard deviation 1 over the training samples; constant ones
         become 0. Kernels do not see this.
@@ -448,9 +448,9 @@ class LMKLRegressor(LearnedGates, FeatureGatedRegressor):
     %(LMKLClassifier.solver)s
     %(LMKLClassifier.n_init)s
     fallback : bool or "auto", default="auto"
-        Compare with equal gates in three folds, and keep these unless absolute errors at held-out samples fall by
-        more than one standard error. "auto": where neither `gate_columns` nor `gate_features` say what gates may
-        depend on.
+        Compare with equal gates in three folds of at most 400 samples, and keep these unless absolute errors at
+        held-out samples fall by more than one standard error. "auto": where neither `gate_columns` nor
+        `gate_features` say what gates may depend on.
     %(LMKLClassifier.standardize)s
     %(LMKLClassifier.tol)s
     %(LMKLClassifier.max_iter)s

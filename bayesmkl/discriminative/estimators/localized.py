@@ -45,6 +45,7 @@ from bayesmkl.kernels.stacks.dense import DenseStack
 
 SVMS = ("libsvm", "mwu")
 N_FOLDS = 3  # of comparisons with gates that are the same for all samples
+MOST_COMPARED = 400  # samples of these comparisons
 
 
 class Rows(NamedTuple):
@@ -160,13 +161,15 @@ class BaseLocalized(KernelMachine):
     def _held_out(
         self, labels: np.ndarray, errors: Callable[[np.ndarray, np.ndarray], np.ndarray]
     ) -> Comparison | None:
-        """Return three folds and how to judge them; None where a class is too small to be held out."""
-        n_folds = min(N_FOLDS, *np.unique(labels, return_counts=True)[1])
-        if n_folds < 2:
-            return None
+        """Return three folds of at most 400 samples and how to judge them; None where a class is too small."""
         rng = self._rng()
         keys = () if self.kernel_bank_ is None else self.kernel_bank_.X_train_.T[::-1]
         order = np.lexsort((labels, *keys)) if len(keys) else np.arange(len(labels))
+        if len(order) > MOST_COMPARED:
+            order = order[rng.choice(len(order), MOST_COMPARED, replace=False)]
+        n_folds = min(N_FOLDS, *np.unique(labels[order], return_counts=True)[1])
+        if n_folds < 2:
+            return None
         return Comparison(evenly_dealt(order, labels, int(n_folds), rng), errors, rng)
 
     def _most_steps(self) -> int:

@@ -55,8 +55,8 @@ class SAMKLClassifier(LocalizedClassifier):
         speak most for its label, which is known of training samples alone, "smallest" switches off those that speak
         most for it among the kernels that the sample can do without.
     fallback : bool, default=True
-        Compare with no switches, SimpleMKL, in three folds, and switch nothing unless errors at held-out samples fall
-        by more than one standard error. False is the paper.
+        Compare with no switches, SimpleMKL, in three folds of at most 400 samples, and switch nothing unless errors
+        at held-out samples fall by more than one standard error. False is the paper.
     rule : {"auto", "surest", "one-versus-rest"}, default="auto"
         Choice among the training samples' patterns of switches for a new sample: that with the largest absolute score
         (eq. 17), or with the largest score, in favor of the class (eq. 18). "auto" is the first one for two classes
