@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.stats import norm, rankdata
 from sklearn.base import BaseEstimator
 
 from bayesmkl._numerics.psis import good_k, smooth_weights
@@ -55,6 +56,10 @@ GOOD_ERROR, LARGEST_ERROR = 0.02, 0.05  # Monte Carlo errors of the ends of inte
 MOST_ROWS = 8
 LARGEST_REFIT = 1000  # training samples for which a fit without kernels takes seconds
 LARGEST_CAVITIES = 500  # and two hundred Gaussian processes
+N_PERMUTED, RARE = (
+    999,
+    0.01,
+)  # orders of the residuals, and how rarely spread is called unequal where it is equal
 NOT_JUDGED = {  # outcomes whose calibration is judged elsewhere
     "counts": "Counts are discrete: their places in distributions are not uniform. Compare `elpd` of likelihoods.",
     "times": "Of censored times `bayesmkl.evaluation.survival_calibration` says how often held-out events came.",
@@ -162,6 +167,7 @@ def diagnose(
         * ``signal``: size of the score, variance explained, and whether kernels predict anything, by
           :func:`relevance`; intervals of "vb" are too narrow, and say so;
         * ``loo``: leave-one-out accuracy by PSIS; :func:`compare_loo` compares models by it;
+        * ``noise``, of an additive Gaussian process of numbers only: whether the spread of residuals follows a view;
         * ``checks``: statistics of the targets against draws from prior and posterior;
         * ``calibration``: log loss, Brier score, expected calibration error and reliability with intervals; in
           regression the coverage of intervals.
@@ -194,6 +200,8 @@ def diagnose(
 
     A. Vehtari, D. Simpson, A. Gelman, Y. Yao and J. Gabry (2024), Pareto smoothed importance sampling, Journal of
     Machine Learning Research 25.
+
+    P. H. Westfall and S. S. Young (1993), Resampling-based multiple testing, Wiley.
 
     Y. Yao, A. Vehtari, D. Simpson and A. Gelman (2018), Yes, but did it work? Evaluating variational inference, ICML.
 
@@ -315,6 +323,7 @@ def _sections(
     return [
         *sections,
         leave_one_out_section(loo, None, not fitted.is_classifier),
+        *([] if loo.pit is None or loo.pit.ndim > 1 else [noise_section(fitted, loo.pit, rng)]),
         checks.checks_of_process(fitted, n_draws, ci_prob, rng),
         _calibration(fitted, predicted, ci_prob),
     ]
@@ -696,6 +705,51 @@ def _why_not(fitted: FittedBEMKL) -> str | None:
             f"{fitted.estimator.n_kernels_in_} kernels to be {by_itself}"
         )
     return None
+
+
+def noise_section(fitted: FittedBEMKL, pit: np.ndarray, rng: np.random.Generator) -> checks.Section:
+    r"""Find out whether the spread of residuals follows a view.
+
+    With :math:`s` the normal scores of the sizes of the residuals of left-out samples, :math:`s^T K_v s` is large
+    where samples that a view calls alike have residuals of like size. It is compared with what it is for residuals
+    in random order; of several views, with the largest of them (Westfall and Young 1993).
+
+    Parameters
+    ----------
+    fitted : FittedBEMKL
+        Of an additive Gaussian process of numbers.
+    pit : ndarray of shape (n_samples,)
+        Where left-out targets are in their predictive distributions.
+    rng : numpy.random.Generator
+        Draws orders.
+    """
+    sizes = rankdata(np.abs(pit - 0.5))
+    scores = norm.ppf((sizes - 0.5) / len(sizes))
+    orders = np.stack([scores, *(rng.permutation(scores) for _ in range(N_PERMUTED))], axis=1)
+    labeled, found = fitted.labeled, dict[str, np.ndarray]()
+    for name, kernel in zip(fitted.kernel_groups(None), fitted.training_stack().each(), strict=True):
+        own = np.nan_to_num(kernel[np.ix_(labeled, labeled)])
+        around = own - own.mean(axis=0) - own.mean(axis=1, keepdims=True) + own.mean()
+        unit = np.trace(around) or 1.0
+        found[name] = found.get(name, 0.0) + np.einsum("ib,ib->b", orders, around @ orders) / unit
+    alike = np.stack(list(found.values()))
+    alike = (alike - alike[:, 1:].mean(axis=1, keepdims=True)) / alike[:, 1:].std(axis=1, keepdims=True)
+    p_values = (1 + (alike[:, 1:].max(axis=0) >= alike[:, :1]).sum(axis=1)) / (N_PERMUTED + 1)
+    follows = [name for name, p in zip(found, p_values, strict=True) if p < RARE]
+    lines = checks.table(
+        ["spread of residuals", "p-value"], [[n, f"{p:.3f}"] for n, p in zip(found, p_values, strict=True)]
+    )
+    lines += checks.line_of_text(
+        "p-value: how often spread that follows no view looks as if it did, for the largest of all views."
+    )
+    advice = (
+        f"Noise is larger for some samples than for others, and follows {', '.join(follows)}: intervals are too wide "
+        "where it is small and too narrow where it is large. Model the logarithm of the target if it is positive."
+        if follows
+        else "The spread of the residuals follows no view, as far as these samples show."
+    )
+    values = {"view": list(found), "p_value": p_values}
+    return checks.Section("noise", "Noise", values, lines, "caution" if follows else "good", advice)
 
 
 # --------------------------------------------------------------------------------------------- left-out samples

@@ -15,9 +15,10 @@ from sklearn.metrics import brier_score_loss, log_loss
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from bayesmkl import BEMKLRegressor, KernelBank
+from bayesmkl import BEMKLRegressor, GPMKLRegressor, KernelBank
 from bayesmkl._numerics.psis import good_k, smooth_weights
 from bayesmkl.bemkl.moments import Dirichlet, Gamma, SpikeSlab
+from bayesmkl.gp import Marginal
 from bayesmkl.posterior import diagnose, reliability
 from bayesmkl.posterior.checks import (
     Predictions,
@@ -397,3 +398,16 @@ def test_thinned_chains_keep_their_divergences(nuts_model):
     found = diagnose(nuts_model, n_draws=100, random_state=0)
     assert found["sampling"]["n_divergent"] == 2
     assert "2 chain(s) of 100 draws (thinned from 150)" in str(found)
+
+
+@pytest.mark.parametrize(("power", "verdict"), [(0.6, "caution"), (0.0, "good")])
+def test_spread_that_follows_a_view_is_found(power, verdict):
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(120, 6))
+    noise = np.exp(power * X[:, 3]) * rng.normal(size=120)
+    y = np.sin(2 * X[:, 0]) + 0.5 * noise
+    bank = KernelBank(views={"signal": [0, 1, 2], "spread": [3, 4, 5]})
+    model = GPMKLRegressor(bank, inference=Marginal(n_points=200)).fit(X, y)
+    found = diagnose(model, n_draws=100, random_state=0)["noise"]
+    assert found["verdict"] == verdict
+    assert (found["p_value"] < 0.01).tolist() == [False, verdict == "caution", False]
