@@ -9,7 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from _scoreboard_sets import Split
 from sklearn.calibration import CalibratedClassifierCV
-from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+from sklearn.ensemble import (
+    HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
 from sklearn.gaussian_process import GaussianProcessClassifier, GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from sklearn.linear_model import LogisticRegressionCV, RidgeCV
@@ -191,6 +196,17 @@ def _forest(data: Split) -> Prediction:
     return _classified(RandomForestClassifier(TREES, random_state=data.seed), data)
 
 
+def _boosting(data: Split) -> Prediction:
+    return _classified(HistGradientBoostingClassifier(random_state=data.seed), data)
+
+
+def _boosting_regression(data: Split) -> Prediction:
+    model = HistGradientBoostingRegressor(random_state=data.seed)
+    held_out = cross_val_predict(model, data.X, data.y, cv=FOLDS)
+    model.fit(data.X, data.y)
+    return _constant_std(model.predict(data.X_test), float(np.mean((data.y - held_out) ** 2)))
+
+
 def _rbf(data: Split, each: bool = False) -> Any:
     width = np.sqrt(data.X.shape[1])
     return ConstantKernel() * RBF(np.full(data.X.shape[1], width) if each else width)
@@ -284,6 +300,7 @@ MODELS: dict[str, Model] = {
     "logistic or ridge regression": Model(_logistic, _ridge, "penalty by folds, or leave-one-out"),
     "SVC or SVR, sigmoid": Model(_svc, _svr, "C and width by folds"),
     "random forest": Model(_forest, _forest_regression, f"{TREES} trees"),
+    "boosted trees": Model(_boosting, _boosting_regression, "scikit-learn's, by histograms"),
     "GP, learned width": Model(_gaussian_process, _gp_regression(False), "scikit-learn's; Laplace"),
     "GP, a width for each feature": Model(None, _gp_regression(True), "scikit-learn's"),
     "himalaya": Model(None, _himalaya, "multiple-kernel ridge, auto bank"),
