@@ -178,8 +178,8 @@ def test_parameters_reach_the_algorithm(rng):
     shuffled, fold = order[draws.permutation(len(y))], np.empty(len(y), dtype=int)
     for label in (-1, 1):
         of_class = shuffled[y[shuffled] == label]
-        fold[of_class] = np.arange(len(of_class)) % 5
-    folds = [(np.flatnonzero(fold != f), np.flatnonzero(fold == f)) for f in range(5)]
+        fold[of_class] = np.arange(len(of_class)) % 3
+    folds = [(np.flatnonzero(fold != f), np.flatnonzero(fold == f)) for f in range(3)]
     success = SuccessOptions(C=2.0, gate_C=3.0, gate_epsilon=0.05, tol=1e-5, order=order)
     options = LDMKLOptions("paper", "keep", 0.4, 0.3, success)
     result = fit_ldmkl(kernels, y.astype(float), options, Offer((), folds, draws))
@@ -379,7 +379,7 @@ def test_cross_validation_takes_a_class_of_a_single_sample(rng):
     X = rng.normal(size=(20, 3))
     y = np.arange(20) == 3
     model = ld_mkl(bank_of_views(), gate_targets="cv").fit(X, y)
-    assert model.n_solves_ == 3 * (5 + 1 + 1)
+    assert model.n_solves_ == 3 * (3 + 1 + 1)
     assert not model.results_[0].success[:, 3].any()  # its folds know one class only
 
 

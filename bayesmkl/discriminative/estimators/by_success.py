@@ -45,7 +45,7 @@ from bayesmkl.kernels.stacks.dense import DenseStack
 GATE_TARGETS = ("auto", "cv", "train")
 OWN = "own"
 WIDTHS = (0.5, 0.25)  # of Gaussians of named features, in median distances
-N_FOLDS = 5
+N_FOLDS = 3
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -272,7 +272,7 @@ class SwMKLClassifier(BySuccess):
         Seed of folds and of what is drawn; None is a fixed seed.
     %(verbose)s
     gate_targets : {"auto", "cv", "train"}, default="auto"
-        Where successes are counted: by 5-fold cross-validation, or at the samples that a classifier was trained on
+        Where successes are counted: by 3-fold cross-validation, or at the samples that a classifier was trained on
         (the paper). "auto" is "train" for gates that see the kernel whose success they predict, else "cv".
     gate_kernel : "auto", "own" or Kernel, default="auto"
         Kernels of the regressions: the kernel whose success they predict ("own"), or one kernel for all, of the
