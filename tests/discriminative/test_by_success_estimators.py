@@ -204,7 +204,7 @@ def test_parameters_reach_the_algorithm(rng):
     np.testing.assert_array_equal(model.gates_, result.gates.T)
     np.testing.assert_array_equal(model.n_selected_, result.n_selected)
     np.testing.assert_array_equal(model.support_, result.support)
-    assert model.n_solves_ == 3 * 5 + 3 + 3 + np.sum(result.retrained & (result.n_selected < len(y)))
+    assert model.n_solves_ == 3 * 3 + 3 + 3 + np.sum(result.retrained & (result.n_selected < len(y)))
     for m, svm in enumerate(result.svms):
         np.testing.assert_array_equal(model.dual_coef_[m, svm.support], svm.coef)
         assert np.count_nonzero(model.dual_coef_[m]) == len(svm.support)
