@@ -213,20 +213,24 @@ def test_units_of_the_target_and_of_kernels_change_nothing():
 
 
 @pytest.mark.heavy
-def test_precomputed_kernels_are_the_same_as_those_of_a_bank(classification):
+@pytest.mark.parametrize("together", [False, True])
+def test_precomputed_kernels_are_the_same_as_those_of_a_bank(together, classification):
+    """Rows have the similarity to themselves that training samples have, but for views together, where it varies."""
     X, labels, model = classification
-    unit = bank(
-        normalize="spherical"
-    )  # whose rows have the similarity to themselves that training samples have
-    by_bank = GPMKLClassifier(unit, inference=FEW).fit(X[:30], labels[:30])
-    stack = np.moveaxis(by_bank.kernel_bank_.evaluate(X), 0, -1)
-    views = by_bank.kernel_bank_.kernel_views_
-    stack, views = (stack[..., :-1], views[:-1]) if by_bank._has_together else (stack, views)
-    given = GPMKLClassifier("precomputed", kernel_views=views, inference=FEW).fit(stack[:30], labels[:30])
-    np.testing.assert_allclose(given.predict_proba(stack), by_bank.predict_proba(X), rtol=1e-7, atol=1e-10)
+    options = {"together": together, "inference": FEW}
+    by_bank = GPMKLClassifier(bank(normalize="spherical"), **options).fit(X[:30], labels[:30])
+    stack = np.moveaxis(by_bank.kernel_bank_.evaluate(X)[:4], 0, -1)
+    views = by_bank.kernel_bank_.kernel_views_[:4]
+    given = GPMKLClassifier("precomputed", kernel_views=views, **options).fit(stack[:30], labels[:30])
+    np.testing.assert_allclose(given.predict_latent(stack), by_bank.predict_latent(X), rtol=1e-7, atol=1e-10)
+    if not together:
+        np.testing.assert_allclose(
+            given.predict_proba(stack), by_bank.predict_proba(X), rtol=1e-7, atol=1e-10
+        )
+    np.testing.assert_allclose(given.predict_proba(stack), by_bank.predict_proba(X), atol=0.05)
     np.testing.assert_allclose(given.kernel_shares_, by_bank.kernel_shares_, rtol=1e-8)  # by rounding
     assert model.training_kernels_ is None
-    assert given.training_kernels_.shape == (4, 30, 30)
+    assert given.training_kernels_.shape == (4 + together, 30, 30)
 
 
 @pytest.mark.heavy
