@@ -318,7 +318,7 @@ def test_labels_and_targets_of_several_columns():
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("prior", ["dirichlet", "horseshoe", "half-t", HalfT(3.0, 0.5)], ids=str)
+@pytest.mark.parametrize("prior", ["nested", "dirichlet", "horseshoe", "half-t", HalfT(3.0, 0.5)], ids=str)
 def test_draws_from_the_prior_are_those_of_the_distribution(prior, classification):
     X, labels, _ = classification
     model = GPMKLClassifier(bank(), kernel_prior=prior, inference=FEW).fit(X, labels)
@@ -328,10 +328,15 @@ def test_draws_from_the_prior_are_those_of_the_distribution(prior, classificatio
     if isinstance(prior, HalfT):
         law = stats.t(prior.df, scale=prior.scale)
         assert stats.kstest(weights.ravel(), lambda w: 2 * law.cdf(w) - 1).pvalue > 1e-3
-    elif prior == "dirichlet":
-        shares = weights**2 / (weights**2).sum(axis=1, keepdims=True)
-        assert stats.kstest(shares[:, 0], stats.beta(0.5, 1.5).cdf).pvalue > 1e-3
+    elif prior in ("nested", "dirichlet"):
         total = np.sqrt((weights**2).sum(axis=1))
+        shares = (weights / total[:, None]) ** 2  # of two kernels of each of two views, and of views together
+        signal = shares[:, :2].sum(axis=1)
+        if prior == "nested":
+            assert stats.kstest(signal, stats.beta(0.5, 1.0).cdf).pvalue > 1e-3
+            assert stats.kstest(shares[:, 0] / signal, "uniform").pvalue > 1e-3
+        else:
+            assert stats.kstest(shares[:, 0], stats.beta(0.5, 2.0).cdf).pvalue > 1e-3
         assert stats.kstest(total / 2.0, lambda t: 2 * stats.t.cdf(t, 4.0) - 1).pvalue > 1e-3
     else:
         assert (weights < 5.0).all()
