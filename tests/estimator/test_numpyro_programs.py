@@ -21,7 +21,7 @@ from bayesmkl import (
 )
 from bayesmkl._utils.devices import numpyro_session
 from bayesmkl.bemkl import Dirichlet, Gamma, SpikeSlab
-from bayesmkl.gp import DirichletShares, HalfT, Horseshoe, LogNormal
+from bayesmkl.gp import DirichletShares, HalfT, Horseshoe, LogNormal, NestedShares
 from bayesmkl.kernels import Gaussian, Linear
 
 pytestmark = pytest.mark.heavy
@@ -88,6 +88,16 @@ def weights_by_hand(prior, rng):
         log_p = np.log(2.0) + stats.t.logpdf(total, prior.df, scale=prior.scale)
         log_p += stats.dirichlet.logpdf(parts, np.full(P, prior.concentration))
         return {"total": total, "parts_of_total": parts}, total * np.sqrt(parts), log_p
+    if isinstance(prior, NestedShares):
+        is_one = prior.groups == "view"  # of all kernels
+        total, own = rng.gamma(1.0), rng.gamma(1.0, size=P)
+        parts = np.ones(1) if is_one else rng.dirichlet(np.ones(P))
+        log_p = np.log(2.0) + stats.t.logpdf(total, prior.df, scale=prior.scale)
+        log_p += stats.gamma.logpdf(own, prior.within).sum()
+        if not is_one:
+            log_p += stats.dirichlet.logpdf(parts, np.full(P, prior.concentration))
+        shares = own / own.sum() if is_one else parts
+        return {"total": total, "parts_of_total": parts, "own_parts": own}, total * np.sqrt(shares), log_p
     common, own = rng.gamma(1.0), rng.gamma(1.0, size=P)
     log_p = stats.halfcauchy.logpdf(common, scale=prior.scale) + stats.halfcauchy.logpdf(own).sum()
     size = common * own
@@ -96,7 +106,15 @@ def weights_by_hand(prior, rng):
 
 
 @pytest.mark.parametrize(
-    "prior", [HalfT(3.0, 0.7), DirichletShares(0.8, 5.0, 1.3), Horseshoe(0.4, 2.0)], ids=repr
+    "prior",
+    [
+        HalfT(3.0, 0.7),
+        DirichletShares(0.8, 5.0, 1.3),
+        NestedShares(0.8, 1.4, 5.0, 1.3),
+        NestedShares(0.8, 1.4, 5.0, 1.3, "kernel"),
+        Horseshoe(0.4, 2.0),
+    ],
+    ids=repr,
 )
 @pytest.mark.parametrize(
     ("kind", "likelihood"),

@@ -170,7 +170,11 @@ def counts_of(score):
 
 MODELS = {
     "numbers": (GPMKLRegressor, {"design": Design(covariate_columns=[2], group_columns=[3])}, lambda s, n: n),
-    "tasks": (GPMKLRegressor, {"design": Design(task_column=3)}, lambda s, n: n),
+    "tasks": (  # of 14 hyperparameters, for which 100 points fail in 6 of 30 seeds
+        GPMKLRegressor,
+        {"design": Design(task_column=3), "inference": replace(FAST, n_points=256)},
+        lambda s, n: n,
+    ),
     "counts": (GPMKLRegressor, {"likelihood": "poisson"}, lambda s, n: counts_of(s)),
     "labels": (GPMKLClassifier, {}, lambda s, n: n > 0.0),
     "grades": (GPMKLOrdinalClassifier, {}, lambda s, n: np.digitize(n, [-0.7, 0.7])),
@@ -259,7 +263,7 @@ def test_leave_one_out_adds_up_over_copies(data):
     assert table.loc["weighted", "elpd"] == pytest.approx(weights @ models[0].elpd_i_, abs=0.06)
     found = relevance(models[0])
     assert sorted(found["without"]) == ["a", "all", "b", "views together"]
-    nothing = models[0]._refit(DenseStack(np.ones((1, 30, 30))))[0]
+    nothing = models[0]._refit(DenseStack(np.ones((1, 30, 30))), np.zeros(1, dtype=int))[0]
     assert found["elpd_diff"][0] == pytest.approx(weights @ models[0].elpd_i_ - nothing.sum(), rel=1e-6)
 
 

@@ -213,20 +213,24 @@ def test_units_of_the_target_and_of_kernels_change_nothing():
 
 
 @pytest.mark.heavy
-def test_precomputed_kernels_are_the_same_as_those_of_a_bank(classification):
+@pytest.mark.parametrize("together", [False, True])
+def test_precomputed_kernels_are_the_same_as_those_of_a_bank(together, classification):
+    """Rows have the similarity to themselves that training samples have, but for views together, where it varies."""
     X, labels, model = classification
-    unit = bank(
-        normalize="spherical"
-    )  # whose rows have the similarity to themselves that training samples have
-    by_bank = GPMKLClassifier(unit, inference=FEW).fit(X[:30], labels[:30])
-    stack = np.moveaxis(by_bank.kernel_bank_.evaluate(X), 0, -1)
-    views = by_bank.kernel_bank_.kernel_views_
-    stack, views = (stack[..., :-1], views[:-1]) if by_bank._has_together else (stack, views)
-    given = GPMKLClassifier("precomputed", kernel_views=views, inference=FEW).fit(stack[:30], labels[:30])
-    np.testing.assert_allclose(given.predict_proba(stack), by_bank.predict_proba(X), rtol=1e-7, atol=1e-10)
+    options = {"together": together, "inference": FEW}
+    by_bank = GPMKLClassifier(bank(normalize="spherical"), **options).fit(X[:30], labels[:30])
+    stack = np.moveaxis(by_bank.kernel_bank_.evaluate(X)[:4], 0, -1)
+    views = by_bank.kernel_bank_.kernel_views_[:4]
+    given = GPMKLClassifier("precomputed", kernel_views=views, **options).fit(stack[:30], labels[:30])
+    np.testing.assert_allclose(given.predict_latent(stack), by_bank.predict_latent(X), rtol=1e-7, atol=1e-10)
+    if not together:
+        np.testing.assert_allclose(
+            given.predict_proba(stack), by_bank.predict_proba(X), rtol=1e-7, atol=1e-10
+        )
+    np.testing.assert_allclose(given.predict_proba(stack), by_bank.predict_proba(X), atol=0.05)
     np.testing.assert_allclose(given.kernel_shares_, by_bank.kernel_shares_, rtol=1e-8)  # by rounding
     assert model.training_kernels_ is None
-    assert given.training_kernels_.shape == (4, 30, 30)
+    assert given.training_kernels_.shape == (4 + together, 30, 30)
 
 
 @pytest.mark.heavy
@@ -314,7 +318,7 @@ def test_labels_and_targets_of_several_columns():
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("prior", ["dirichlet", "horseshoe", "half-t", HalfT(3.0, 0.5)], ids=str)
+@pytest.mark.parametrize("prior", ["nested", "dirichlet", "horseshoe", "half-t", HalfT(3.0, 0.5)], ids=str)
 def test_draws_from_the_prior_are_those_of_the_distribution(prior, classification):
     X, labels, _ = classification
     model = GPMKLClassifier(bank(), kernel_prior=prior, inference=FEW).fit(X, labels)
@@ -324,10 +328,15 @@ def test_draws_from_the_prior_are_those_of_the_distribution(prior, classificatio
     if isinstance(prior, HalfT):
         law = stats.t(prior.df, scale=prior.scale)
         assert stats.kstest(weights.ravel(), lambda w: 2 * law.cdf(w) - 1).pvalue > 1e-3
-    elif prior == "dirichlet":
-        shares = weights**2 / (weights**2).sum(axis=1, keepdims=True)
-        assert stats.kstest(shares[:, 0], stats.beta(0.5, 1.5).cdf).pvalue > 1e-3
+    elif prior in ("nested", "dirichlet"):
         total = np.sqrt((weights**2).sum(axis=1))
+        shares = (weights / total[:, None]) ** 2  # of two kernels of each of two views, and of views together
+        signal = shares[:, :2].sum(axis=1)
+        if prior == "nested":
+            assert stats.kstest(signal, stats.beta(0.5, 1.0).cdf).pvalue > 1e-3
+            assert stats.kstest(shares[:, 0] / signal, "uniform").pvalue > 1e-3
+        else:
+            assert stats.kstest(shares[:, 0], stats.beta(0.5, 2.0).cdf).pvalue > 1e-3
         assert stats.kstest(total / 2.0, lambda t: 2 * stats.t.cdf(t, 4.0) - 1).pvalue > 1e-3
     else:
         assert (weights < 5.0).all()

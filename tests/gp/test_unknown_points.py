@@ -238,7 +238,9 @@ def test_evidence_is_the_density_of_the_explicit_program(regression, rng):
     whitened, intercept = rng.normal(size=(3, 8)), 0.7
     values = {
         "total": 1.0,
-        "parts_of_total": weights**2 / (weights**2).sum(),
+        "parts_of_total": weights[[0, 2, 1]] ** 2
+        / (weights**2).sum(),  # of views, in the order of their names
+        "own_parts": np.ones(3),
         "noise_std": noise,
         "whitened": whitened,
         "intercept": intercept,

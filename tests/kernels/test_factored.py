@@ -427,7 +427,7 @@ def test_marginal_inference_is_that_of_dense_kernels(of_labels, rng, monkeypatch
     X, y = table(rng, 50)
     rows, X, target = X[40:], X[:40], y[:40] > 0.0 if of_labels else y[:40]
     kind = GPMKLClassifier if of_labels else GPMKLRegressor
-    model = kind(pathways(20), inference=Marginal(n_points=100, n_draws=100))
+    model = kind(pathways(20), together=False, inference=Marginal(n_points=100, n_draws=100))
 
     def read():
         predicted = model.predict_proba(rows) if of_labels else np.array(model.predict(rows, return_std=True))
