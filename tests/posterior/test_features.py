@@ -39,15 +39,14 @@ NEW = rng.normal(size=(7, 3))
 ABSENT = X.copy()
 ABSENT[:9, 1] = np.nan
 ABSENT[20:26, [0, 2]] = np.nan
+SUM = {"together": False, "inference": FEW}  # slopes are those of parts of views, here all of the score
 CASES = {
-    "process": lambda: GPMKLRegressor(BANK, inference=FEW).fit(X, 10 + 5 * Y),
-    "absent": lambda: GPMKLRegressor(BANK, missing_views="integrate", inference=FEW).fit(ABSENT, 10 + 5 * Y),
-    "targets": lambda: GPMKLRegressor(BANK, inference=FEW).fit(X, np.column_stack([Y, 7 * X[:, 2]])),
-    "labels": lambda: GPMKLClassifier(BANK, inference=FEW).fit(X, THREE),
-    "grades": lambda: GPMKLOrdinalClassifier(BANK, inference=FEW).fit(X, THREE),
-    "counts": lambda: GPMKLRegressor(BANK, likelihood="poisson", inference=FEW).fit(
-        X, np.round(np.exp(1 + Y))
-    ),
+    "process": lambda: GPMKLRegressor(BANK, **SUM).fit(X, 10 + 5 * Y),
+    "absent": lambda: GPMKLRegressor(BANK, missing_views="integrate", **SUM).fit(ABSENT, 10 + 5 * Y),
+    "targets": lambda: GPMKLRegressor(BANK, **SUM).fit(X, np.column_stack([Y, 7 * X[:, 2]])),
+    "labels": lambda: GPMKLClassifier(BANK, **SUM).fit(X, THREE),
+    "grades": lambda: GPMKLOrdinalClassifier(BANK, **SUM).fit(X, THREE),
+    "counts": lambda: GPMKLRegressor(BANK, likelihood="poisson", **SUM).fit(X, np.round(np.exp(1 + Y))),
     "gibbs": lambda: BEMKLRegressor(BANK, inference=Gibbs(n_chains=2, n_warmup=10, n_draws=30)).fit(X, 9 * Y),
     "bemkl": lambda: BEMKLRegressor(BANK).fit(X, 9 * Y),
     "bemkl classes": lambda: BEMKLClassifier(BANK, max_iter=50, tol=1e-1, intermediate_scale=1.0).fit(
