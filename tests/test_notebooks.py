@@ -27,6 +27,8 @@ def test_a_notebook_is_valid_and_stores_its_outputs(path):
     kinds = {output.get("name", output["output_type"]) for output in outputs}
     assert len(outputs) >= 5
     assert not kinds & {"stderr", "error"}
+    assert "widgets" not in notebook.metadata  # bars of progress
+    assert not any("widget" in kind for output in outputs for kind in output.get("data", {}))
     assert any("image/png" in output.get("data", {}) for output in outputs)
     assert not re.search(r"/(?:home|root|tmp|work|Users)/", path.read_text(encoding="utf-8"))
     assert path.stat().st_size < 300_000

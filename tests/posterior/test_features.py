@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import pandas as pd
@@ -22,7 +22,7 @@ from bayesmkl import (
 from bayesmkl.bemkl import BEMKLOrdinalClassifier, Gibbs
 from bayesmkl.gp import Design, GPMKLOrdinalClassifier, Marginal
 from bayesmkl.kernels import Cosine, Gaussian, Linear, Polynomial
-from bayesmkl.posterior import feature_table, plot_features
+from bayesmkl.posterior import contributions, feature_table, plot_features
 from bayesmkl.posterior.contributions import quick_feature_table
 
 N, STEP = 36, 1e-4
@@ -39,15 +39,15 @@ NEW = rng.normal(size=(7, 3))
 ABSENT = X.copy()
 ABSENT[:9, 1] = np.nan
 ABSENT[20:26, [0, 2]] = np.nan
+SUM = {"together": False, "inference": FEW}  # slopes are those of parts of views, which are all of the score
 CASES = {
-    "process": lambda: GPMKLRegressor(BANK, inference=FEW).fit(X, 10 + 5 * Y),
-    "absent": lambda: GPMKLRegressor(BANK, missing_views="integrate", inference=FEW).fit(ABSENT, 10 + 5 * Y),
-    "targets": lambda: GPMKLRegressor(BANK, inference=FEW).fit(X, np.column_stack([Y, 7 * X[:, 2]])),
-    "labels": lambda: GPMKLClassifier(BANK, inference=FEW).fit(X, THREE),
-    "grades": lambda: GPMKLOrdinalClassifier(BANK, inference=FEW).fit(X, THREE),
-    "counts": lambda: GPMKLRegressor(BANK, likelihood="poisson", inference=FEW).fit(
-        X, np.round(np.exp(1 + Y))
-    ),
+    "process": lambda: GPMKLRegressor(BANK, **SUM).fit(X, 10 + 5 * Y),
+    "absent": lambda: GPMKLRegressor(BANK, missing_views="integrate", **SUM).fit(ABSENT, 10 + 5 * Y),
+    "together": lambda: GPMKLRegressor(BANK, inference=FEW).fit(X, 10 + 5 * Y),
+    "targets": lambda: GPMKLRegressor(BANK, **SUM).fit(X, np.column_stack([Y, 7 * X[:, 2]])),
+    "labels": lambda: GPMKLClassifier(BANK, **SUM).fit(X, THREE),
+    "grades": lambda: GPMKLOrdinalClassifier(BANK, **SUM).fit(X, THREE),
+    "counts": lambda: GPMKLRegressor(BANK, likelihood="poisson", **SUM).fit(X, np.round(np.exp(1 + Y))),
     "gibbs": lambda: BEMKLRegressor(BANK, inference=Gibbs(n_chains=2, n_warmup=10, n_draws=30)).fit(X, 9 * Y),
     "bemkl": lambda: BEMKLRegressor(BANK).fit(X, 9 * Y),
     "bemkl classes": lambda: BEMKLClassifier(BANK, max_iter=50, tol=1e-1, intermediate_scale=1.0).fit(
@@ -64,10 +64,17 @@ def is_counted(model):
     return getattr(model, "likelihood", "gaussian") == "poisson"
 
 
+def mains(model, rows):
+    """Return mean scores without "views together"."""
+    return contributions(model, rows)["mean"].sel(part=list(VIEWS)).sum("part").to_numpy()
+
+
 def slopes_of_predictions(model, rows):
     """Return slopes of mean scores at every row, (n_rows, n_features, n_outputs)."""
     of_numbers = isinstance(model, BEMKLRegressor) or getattr(model, "_OUTCOME", "") == "numbers"
     predict = model.predict if of_numbers and not is_counted(model) else model.predict_latent
+    if getattr(model, "together", False):
+        predict = partial(mains, model)
     moves = STEP * np.eye(3)
     both = [(predict(rows + move) - predict(rows - move)) / (2.0 * STEP) for move in moves]
     return np.stack(both, axis=1).reshape(len(rows), 3, -1)

@@ -294,7 +294,7 @@ def test_groups_are_views_kernels_or_names():
     stack = np.moveaxis([np.outer(x, x) for x in X.T[:4]], 0, -1)
     prior = SpikeSlabWeights(scale=0.5, groups=["a", "a", "b", "b"])
     model = GPMKLRegressor("precomputed", kernel_prior=prior, inference=SHORT).fit(stack, y)
-    np.testing.assert_array_equal(model._hyperprior().group, [0, 0, 1, 1])
+    np.testing.assert_array_equal(model._hyperprior().group, [0, 0, 1, 1, 2])  # the last is "views together"
     assert set(inclusion_table(model)["kernel"]) == set(model.kernel_names_)
     with pytest.raises(ValueError, match='`by` "view" needs the views of a KernelBank'):
         inclusion_table(model, by="view")
@@ -307,10 +307,10 @@ def test_groups_are_views_kernels_or_names():
     listed._prepare(X, y)
     group = dict(zip(listed.kernel_names_, listed._hyperprior().group, strict=True))
     assert len({group[f"{kernel} · {view}"] for kernel in ("linear", "rbf") for view in ("v0", "v3")}) == 1
-    assert len(set(group.values())) == 12 - 3
+    assert len(set(group.values())) == 13 - 3  # "views together" is a group of its own
     single = GPMKLRegressor(bank(), kernel_prior=SpikeSlabWeights(groups="kernel"))
     single._prepare(X, y)
-    assert len(set(single._hyperprior().group)) == 12
+    assert len(set(single._hyperprior().group)) == 13
 
 
 @pytest.mark.heavy
@@ -402,10 +402,10 @@ def test_command_lists_and_writes_what_is_in(tmp_path):
     result = CliRunner().invoke(app, ["fit", str(data), *given, "--out", str(tmp_path / "run")])
     assert result.exit_code == 0, result.stderr
     table = pd.read_csv(tmp_path / "run" / "inclusion.csv")
-    assert set(table["view"]) == {"a", "b", "c"}
+    assert set(table["view"]) == {"a", "b", "c", "views together"}
     chosen = inclusion_table(load_model(tmp_path / "run" / "model.skops"))
     np.testing.assert_allclose(table["prob_included"], chosen["prob_included"])
-    assert f"{chosen['selected'].sum()} of 3 views in the model, at most 10 % of them" in " ".join(
+    assert f"{chosen['selected'].sum()} of 4 views in the model, at most 10 % of them" in " ".join(
         result.stdout.split()
     )
     assert (tmp_path / "run" / "features.csv").exists()

@@ -135,8 +135,9 @@ def of_kernels(
         groups = [str(group) for group in prior.groups]
         groups += [TOGETHER] * (len(groups) + 1 == len(names) and names[-1] == TOGETHER)
     if len(groups) != len(names):
+        n_own = sum(name != TOGETHER for name in names)  # "views together" needs no name
         raise ValueError(
-            f"`kernel_prior.groups` must have a name for each of the {len(names)} kernels; got {len(groups)}."
+            f"`kernel_prior.groups` must have a name for each of the {n_own} kernels; got {len(groups)}."
         )
     chosen = np.asarray(groups) if kept is None else np.asarray(groups)[kept]
     group = np.unique(chosen, return_inverse=True)[1]
