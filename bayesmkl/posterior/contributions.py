@@ -416,6 +416,8 @@ def feature_table(
 ) -> pd.DataFrame:
     r"""Say along which features of its views the score rises or falls: average slopes with intervals.
 
+    Slopes are those of the parts of single views; what views do together is left out.
+
     Parameters
     ----------
     model : estimator
