@@ -16,6 +16,7 @@ from bayesmkl.posterior.plots import (
     plot_kernel_weights,
     plot_predictions,
     plot_reliability,
+    plot_views,
     plot_waterfall,
 )
 from bayesmkl.posterior.refine import TwinCheck, check_twin, refine_posterior
@@ -45,6 +46,7 @@ __all__ = [
     "plot_kernel_weights",
     "plot_predictions",
     "plot_reliability",
+    "plot_views",
     "plot_waterfall",
     "predict_latent",
     "predict_quantile",
