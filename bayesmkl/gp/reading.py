@@ -474,7 +474,7 @@ def _read_shares(
     total = _around(of_parts, counts)
     totals = [_around(of_parts[..., own], counts[own]) for own in of_tasks]
     names, n_kernels = list(dict.fromkeys(views or ())), draws.shares.shape[1]
-    member = np.array([[view == name for view in views or ()] for name in names]).reshape(len(names), -1)
+    member = np.array([[view == name for view in views or ()] for name in names], dtype=bool)
     last = [int(np.flatnonzero(own)[-1]) for own in member]
     variances = np.zeros((*of_parts.shape[:2], n_kernels + len(names) + 1 if names else 0))
     sums: dict[int, np.ndarray] = {}  # of views whose kernels are not all drawn at a time
@@ -483,7 +483,7 @@ def _read_shares(
         for m, kernel in enumerate(kernels if names else []):
             variances[here, :, kernel] = _variance(parts[:, :, m], counts)
         for v, own in enumerate(member):
-            if not own[kernels].any():
+            if not own[kernels].any():  # none of these kernels is of the view
                 continue
             part = parts[:, :, own[kernels]].sum(axis=2)
             if own[kernels].sum() < own.sum():

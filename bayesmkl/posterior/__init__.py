@@ -21,7 +21,8 @@ from bayesmkl.posterior.plots import (
 )
 from bayesmkl.posterior.refine import TwinCheck, check_twin, refine_posterior
 from bayesmkl.posterior.relevance import interaction_table, relevance
-from bayesmkl.posterior.tables import effect_table, kernel_table, task_table, view_table
+from bayesmkl.posterior.summary import summary, view_table
+from bayesmkl.posterior.tables import effect_table, kernel_table, task_table
 from bayesmkl.posterior.views import inclusion_table, permutation_table, value_of_view
 
 __all__ = [
@@ -56,6 +57,7 @@ __all__ = [
     "reliability",
     "sample_posterior",
     "save_posterior",
+    "summary",
     "task_table",
     "to_datatree",
     "value_of_view",

@@ -17,7 +17,8 @@ from bayesmkl._utils.validation import check_axes, check_flag, check_integer, ch
 from bayesmkl.posterior.checks import reliability
 from bayesmkl.posterior.explained import unit_of
 from bayesmkl.posterior.fitted import fitted_bemkl, public
-from bayesmkl.posterior.tables import kernel_table, view_table
+from bayesmkl.posterior.summary import view_table
+from bayesmkl.posterior.tables import kernel_table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -31,7 +31,7 @@ from scipy.stats import beta, norm
 from sklearn.base import BaseEstimator
 
 from bayesmkl._numerics.quadrant import quadrant_quantiles
-from bayesmkl._utils.validation import check_flag, check_integer, check_probability, generator_of
+from bayesmkl._utils.validation import check_flag, check_probability
 from bayesmkl.bemkl.nonnegative import CutOffNormals, CutOffPair, NonnegativeReadout
 from bayesmkl.gp.design import FittedDesign
 from bayesmkl.gp.reading import HyperDraws
@@ -146,124 +146,15 @@ def kernel_table(
         known = explained_draws(fitted, fitted.kernel_names, kernels=kernels)
     tables = [_of_kernels(fitted, k, tail, own, shares) for k, own in enumerate(known)]
     has_quantiles = fitted.is_marginal or (fitted.is_drawn and evaluates)
-    table = _of_all_models(fitted, tables, ci_prob, QUANTILES if has_quantiles else BETA)
+    table = of_all_models(fitted, tables, ci_prob, QUANTILES if has_quantiles else BETA)
     table.attrs["caption"] = (
-        _caption(fitted, ci_prob, "kernel")
+        caption(fitted, ci_prob, "kernel")
         if known[0] is not None
         else (
             "Shares are parts of the score, whatever it is worth: there are no draws of the parts of kernels."
         )
     )
     return table
-
-
-@public
-def view_table(
-    model: BaseEstimator,
-    ci_prob: float = 0.94,
-    n_draws: int | None = None,
-    random_state: int | np.random.Generator | None = None,
-    *,
-    shares: bool = False,
-    kernels: ArrayLike | None = None,
-) -> pd.DataFrame:
-    """List what each view adds to the outcome: the size of its effect, the variance that it explains, the evidence.
-
-    Parameters
-    ----------
-    model : estimator
-        A fitted BEMKLClassifier, BEMKLRegressor or estimator of `bayesmkl.gp`, or a Pipeline or search that
-        ends in one.
-    %(ci_prob)s
-    n_draws : int, default=None
-        Draws from the posterior; of existing chains at most this many each, at even distances. None is 200 from a
-        variational posterior and all draws of chains. Each takes a matrix-vector product with every training kernel.
-    %(random_state)s
-    shares : bool, default=False
-        Also list shares of the score, which sum to one even if the score is worth nothing.
-    %(kernels:kept)s
-
-    Returns
-    -------
-    pandas.DataFrame
-        One row per view by falling explained variance, then the rows "all views" and "not explained"; all of them for
-        each class or label that has kernel weights of its own. Precomputed kernels without views are their own views.
-        The columns are
-
-        * ``class`` or ``label``: as in ``classes_``; only where these have kernel weights of their own;
-        * ``view``;
-        * ``effect``: standard deviation over the training rows of what the view adds, in units of the outcome: of
-          the target; of log odds or a probit; of log times or log rates. That of "not explained" is the standard
-          deviation of the noise;
-        * ``explained``: the part of the variance of the outcome that the view explains, see Notes; of "all views"
-          it is the posterior of R²;
-        * ``effect_lower``, ``effect_upper``, ``explained_lower``, ``explained_upper``: ends of their intervals;
-        * ``verdict``: "clear", "weak", "no evidence" or "evidence against", by the evidence for the model with
-          against that without the view; empty of "not explained", and where there is no evidence;
-        * ``share``, ``share_std``, ``share_lower``, ``share_upper``: with `shares`, as in :func:`kernel_table`,
-          summed over the kernels of a view, and their Monte Carlo standard errors where they are known;
-        * ``interval_by``: the inference that made the intervals, as in :func:`kernel_table`.
-
-        ``table.attrs["caption"]`` says what the numbers are, in which units, and what intervals below zero mean.
-
-    Raises
-    ------
-    %(TypeError)s
-    NotFittedError
-        Before `fit`.
-    ValueError
-        If a BEMKL model was fitted to precomputed kernels and `kernels` are missing; if `ci_prob` is not strictly
-        between 0 and 1, `n_draws` no whole number of at least 2, or `random_state` no seed.
-
-    Notes
-    -----
-    In every draw a view explains the covariance of its part with the score over the training rows, divided by the
-    variance of score and noise. These parts add up to that of all views. A part below zero belongs to a view that
-    offsets others. The variance of the noise is that of the target around the score in regression; of labels and
-    grades it is 1 on the scale of a probit and π²/3 on that of log odds; of times that of log times around the score;
-    of counts that of the log of a count around its log rate. Covariates and groups of a design are
-    accounted for first.
-
-    The training kernels of a BEMKL model are evaluated again and take the memory that they took at `fit`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bayesmkl import GPMKLRegressor, KernelBank
-    >>> from bayesmkl.posterior import view_table
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.normal(size=(60, 2))
-    >>> bank = KernelBank(["linear", "rbf"], views={"signal": 0, "noise": 1})
-    >>> model = GPMKLRegressor(bank, together=False).fit(X, X[:, 0] + 0.5 * rng.normal(size=60))
-    >>> table = view_table(model)
-    >>> table["view"].tolist()
-    ['signal', 'noise', 'all views', 'not explained']
-    >>> table["effect"].round(1).tolist()[0], bool(table["explained_lower"][0] > 0.5)
-    (1.0, True)
-    """
-    check_probability("ci_prob", ci_prob)
-    check_flag("shares", shares)
-    fitted = fitted_bemkl(model)
-    n_draws = None if n_draws is None else check_integer("n_draws", n_draws, low=2)
-    rng = generator_of("random_state", random_state)
-    fitted.refuse_kernels(kernels)
-    groups = fitted.kernel_groups(None)
-    known = explained_draws(fitted, groups, n_draws, rng, kernels)
-    names, tail = [*dict.fromkeys(groups), ALL, NOISE], 0.5 * (1.0 - ci_prob)
-    words = verdict_words(fitted)
-    tables = []
-    for own in known:
-        table = pd.DataFrame({"view": names, **_sizes(own, tail)})
-        table["verdict"] = [words.get(name, "") for name in names]
-        if shares:
-            found = table_of_draws(fitted, [{}] * own.share.shape[1], own.share, ci_prob).rename(
-                columns=OF_SHARES
-            )
-            table = table.join(found.drop(columns="interval_by"))
-        tables.append(table.assign(interval_by=interval_by(fitted)))
-    found = _of_all_models(fitted, tables, ci_prob, QUANTILES)
-    found.attrs["caption"] = " ".join([_caption(fitted, ci_prob, "view"), *_offsetting(found, fitted)])
-    return found
 
 
 @public
@@ -460,7 +351,7 @@ def table_of_draws(
     return table
 
 
-def _of_all_models(
+def of_all_models(
     fitted: FittedBEMKL, tables: list[pd.DataFrame], ci_prob: float, share_intervals: str
 ) -> pd.DataFrame:
     """Stack one table per model, each by falling size, beside their classes if there are several."""
@@ -498,7 +389,7 @@ def interval_by(fitted: FittedBEMKL) -> str:
 # --------------------------------------------------------------------------------------------------------- kernels
 
 
-def _sizes(own: Explained, tail: float) -> dict[str, np.ndarray]:
+def sizes(own: Explained, tail: float) -> dict[str, np.ndarray]:
     """Return means and ends of the intervals of effects and explained variance."""
     found = {}
     for name in ("effect", "explained"):
@@ -508,7 +399,7 @@ def _sizes(own: Explained, tail: float) -> dict[str, np.ndarray]:
     return found
 
 
-def _caption(fitted: FittedBEMKL, ci_prob: float, of: str) -> str:
+def caption(fitted: FittedBEMKL, ci_prob: float, of: str) -> str:
     """Say what effects and explained variance are, and on which scale."""
     unit, design = unit_of(fitted), fitted.design
     whole = "the target" if "target" in unit else "score and noise on that scale"
@@ -518,20 +409,6 @@ def _caption(fitted: FittedBEMKL, ci_prob: float, of: str) -> str:
         f"effect: standard deviation over {fitted.n_samples} training rows of what a {of} adds, in {unit}; "
         f"explained: its part of the variance of {whole}{left}; {100 * ci_prob:g} % intervals{narrow}."
     )
-
-
-def _offsetting(table: pd.DataFrame, fitted: FittedBEMKL) -> list[str]:
-    """Return sentences on views whose explained variance lies below zero."""
-    below = table["view"][table["explained_upper"] < 0.0]
-    return [
-        f"{name!r} offsets other views: without it they would explain more than they do."
-        for name in dict.fromkeys(below)
-    ]
-
-
-def verdict_words(fitted: FittedBEMKL) -> dict[str, str]:
-    """Return the verdict on every view, and on all views; none where they are not known."""
-    return {}
 
 
 def _of_kernels(
@@ -567,7 +444,7 @@ def _of_kernels(
     columns = {
         "kernel": fitted.kernel_names,
         "view": fitted.kernel_views,
-        **({} if known is None else {name: own[:-2] for name, own in _sizes(known, tail).items()}),
+        **({} if known is None else {name: own[:-2] for name, own in sizes(known, tail).items()}),
         **(of_shares if with_shares else {}),
         "weight": values["weights"],
         "weight_std": values["weights_std"],
