@@ -19,6 +19,7 @@ from bayesmkl.posterior.explained import unit_of
 from bayesmkl.posterior.fitted import fitted_bemkl, public
 from bayesmkl.posterior.summary import view_table
 from bayesmkl.posterior.tables import kernel_table
+from bayesmkl.posterior.verdicts import AGAINST, NO_EVIDENCE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 LONGEST_NAME, LONGEST_GROUP, LONGEST = 46, 28, 24  # characters of a kernel, of a view or class, of a part
 INCHES_PER_CHARACTER = 0.085
+CLAIMED = 0.01  # part of a variance from which on an interval excludes nothing at all
 GREY = "#999999"  # of what is not explained
 CONSTANT = ("intercept", "offset")  # kinds of parts that say nothing of features
 
@@ -125,9 +127,9 @@ def plot_kernel_weights(
     what = "variance explained" if size == "explained" else "share of the score"
     ax.set_xlabel(f"{what} in %{interval}")
     first = rows.iloc[0]
-    ends = " to ".join(f"{100 * max(first[f'{size}{end}'], 0.0):.0f}" for end in ("_lower", "_upper"))
     verb = "explains" if size == "explained" else "has a share of"
-    ax.set_title(f"{shorten(str(first['kernel']), LONGEST_GROUP)} {verb} {ends} %", loc="left")
+    what = f"{verb} {_percent(first[f'{size}_lower'], first[f'{size}_upper'])}"
+    ax.set_title(f"{shorten(str(first['kernel']), LONGEST_GROUP)} {what}", loc="left")
     if legend:
         named = [shorten(label, LONGEST_GROUP) for label in legend]
         place: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)}
@@ -159,6 +161,11 @@ def _rows(
             row_of[name] = len(labels)
             labels.append(name.removesuffix(f" · {view}"))
     return labels, row_of, headings
+
+
+def _percent(lower: float, upper: float) -> str:
+    """Say what an interval of a part supports."""
+    return f"{100 * lower:.0f} to {100 * upper:.0f} %" if lower >= CLAIMED else f"at most {100 * upper:.0f} %"
 
 
 @public
@@ -241,9 +248,10 @@ def plot_views(
     remark = rows["interval_by"].iloc[0].partition(" ")[2]
     ax.set_xlabel(f"effect in {unit}\nmean and {100 * ci_prob:g} % interval {remark}".rstrip())
     beside.set_xlabel("variance explained in %")
-    lower, upper = (100.0 * rows[f"explained_{end}"].iloc[-2] for end in ("lower", "upper"))
-    part = f"{lower:.0f} to {upper:.0f} %" if lower >= 1.0 else f"at most {upper:.0f} %"
-    ax.set_title(f"All views explain {part} of the variance", loc="left")
+    part = _percent(rows["explained_lower"].iloc[-2], rows["explained_upper"].iloc[-2])
+    shown = rows["verdict"].iloc[-2] not in (NO_EVIDENCE, AGAINST)
+    finding = f"All views explain {part} of the variance"
+    ax.set_title(finding if shown else "No evidence that views explain anything", loc="left")
     tidy(ax, "x")
     tidy(beside, "x")
     return ax
