@@ -27,7 +27,16 @@ COLUMNS = ["radius", "texture", "mean area"]
 FIT = ["--kernels-on", "all", "--max-iter", "15"]
 GPMKL = ["--method", "gpmkl", "--draws", "25", "--kernels-on", "all"]
 FILES = {
-    *("config.json", "elbo.png", "features.csv", "held_out.csv", "kernel_weights.png", "kernels.csv"),
+    *(
+        "config.json",
+        "elbo.png",
+        "features.csv",
+        "held_out.csv",
+        "kernel_weights.png",
+        "kernels.csv",
+        "views.csv",
+        "views.png",
+    ),
     *("metrics.csv", "model.skops", "posterior.nc", "training_rows.txt"),
 }
 
@@ -547,11 +556,11 @@ def test_demo_finds_what_is_known_and_can_be_repeated(tmp_path):
         code, stdout, _ = run("demo", "--fast", "--out", tmp_path / "demo", "--seed", seed)
         assert code == 0
     assert "Fitting 4 kernels to 95 rows" in stdout
-    for word in ("Share: ", "Interval: ", "Log loss: ", "report.html"):
+    for word in ("Explained: ", "Interval: ", "Log loss: ", "report.html"):
         assert word in stdout
     views = pd.read_csv(tmp_path / "demo" / "views.csv", index_col="view")
     assert views.index[0] == "worst"
-    assert views.loc["worst", "share_lower"] > views.loc["shuffled", "share_upper"]
+    assert views.loc["worst", "explained_lower"] > views.loc["shuffled", "explained_upper"]
     metrics = metrics_of(tmp_path / "demo")
     assert metrics["accuracy"] > 0.9
     assert metrics["log_loss"] < 0.3

@@ -16,15 +16,21 @@ LINES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1,
 NEUTRAL = "#555555"
 
 
-def new_axes(width: float, height: float, height_ratios: tuple[float, ...] = (1.0,)) -> Any:
-    """Return axes above each other on a new figure, its size in inches; not registered with pyplot."""
+def new_axes(
+    width: float,
+    height: float,
+    height_ratios: tuple[float, ...] = (1.0,),
+    width_ratios: tuple[float, ...] = (1.0,),
+) -> Any:
+    """Return axes above or beside each other on a new figure, its size in inches; not registered with pyplot."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), layout="constrained", dpi=150)
     FigureCanvasAgg(figure)
-    grid = {"height_ratios": height_ratios}
-    return figure.subplots(len(height_ratios), sharex=True, squeeze=False, gridspec_kw=grid)[:, 0]
+    grid = {"height_ratios": height_ratios, "width_ratios": width_ratios}
+    shape, shared = (len(height_ratios), len(width_ratios)), {"sharex": "col", "sharey": "row"}
+    return figure.subplots(*shape, squeeze=False, gridspec_kw=grid, **shared).ravel()
 
 
 def own_axes(ax: Axes | None, width: float, height: float) -> Axes:

@@ -200,8 +200,8 @@ def report(
 ) -> None:
     """Write a page about a fitted model, as HTML and as Markdown.
 
-    Data, shares of views with intervals, held-out predictions and their calibration, what views add for each sample,
-    all verdicts on the posterior, how it was computed, what to cite.
+    Data, what views explain with intervals, held-out predictions and their calibration, what views add for each
+    sample, all verdicts on the posterior, how it was computed, what to cite.
     """
     with _reported():
         from bayesmkl.cli.runs import run_report

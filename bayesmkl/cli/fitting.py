@@ -257,7 +257,7 @@ def fit_and_write(features: pd.DataFrame, y: np.ndarray, options: Options) -> No
         n_rows = {"n_train": len(X_train), "n_test": len(X_test)}
         _write_config(folder, model[-1], features, options, n_rows)
         files = sorted(path.name for path in folder.iterdir())
-    _print_tables(found, "the variance" if options.method == "gpmkl" else "the score")
+    _print_tables(found)
     tables.show(
         f"On {len(X_test)} rows held out of the fit", scores.assign(meaning=scores["metric"].map(METRICS))
     )
@@ -283,8 +283,7 @@ def _write_posterior(model: Pipeline, folder: Path, seed: int) -> dict[str, pd.D
     """Write plots, tables and draws; return the tables."""
     last = model[-1]
     found = {"kernels": posterior.kernel_table(model)}
-    if len(last.kernel_bank_.views_) > 1:
-        found["views"] = posterior.view_table(model, random_state=seed)
+    found["views"] = posterior.view_table(model, random_state=seed, shares=True)
     if fitted_bemkl(model).selects_kernels:
         found["inclusion"] = posterior.inclusion_table(model)
     design = getattr(last, "design_", None)
@@ -296,6 +295,8 @@ def _write_posterior(model: Pipeline, folder: Path, seed: int) -> dict[str, pd.D
     for name, table in found.items():
         tables.write_table(table, folder / f"{name}.csv")
     plots: dict[str, Any] = {"kernel_weights": posterior.plot_kernel_weights}
+    if "class" not in found["views"]:
+        plots["views"] = posterior.plot_views
     if hasattr(last, "elbo_"):
         plots["elbo"] = posterior.plot_elbo
     for name, plot in plots.items():
@@ -326,19 +327,20 @@ def _write_config(
 # ------------------------------------------------------------------------------------------------------- printing
 
 
-def _print_tables(found: dict[str, pd.DataFrame], whole: str) -> None:
-    """Print the largest shares of a `whole`, what is in the model, and effects of a design."""
-    for of in ("kernel", "view"):
-        table = found.get(f"{of}s")
-        if table is None:
-            continue
-        by_class = ["class"] * ("class" in table)
-        largest = table.groupby(by_class, sort=False).head(5) if by_class else table.head(10)
-        shares = {name: 100 * largest[name] for name in ("share", "share_lower", "share_upper")}
-        more = ["weight", "weight_lower", "weight_upper"] if of == "kernel" else []
-        shown = largest.assign(**shares)[[*by_class, of, *shares, *more]]
-        title = f"The largest of {table[of].nunique()} {of}s: share of {whole} in %, with 94 % intervals by "
-        tables.show(title + table["interval_by"].iloc[0], shown)
+def _print_tables(found: dict[str, pd.DataFrame]) -> None:
+    """Print what the largest kernels and views explain, what is in the model, and effects of a design."""
+    sizes = [f"{size}{end}" for size in ("effect", "explained") for end in ("", "_lower", "_upper")]
+    for of in ("view", "kernel"):
+        table = found[f"{of}s"]
+        columns, shown = [*["class"] * ("class" in table), of, *sizes], table
+        title = "What views add"
+        if of == "kernel":
+            shown = table.groupby("class", sort=False).head(5) if "class" in table else table.head(10)
+            title = f"The largest of {table[of].nunique()} kernels"
+        shown = shown.assign(**{name: 100 * shown[name] for name in sizes[3:]})
+        shown = shown[[*columns, *["verdict"] * (of == "view")]]
+        tables.show(f"{title}, in % if explained, 94 % intervals by {table['interval_by'].iloc[0]}", shown)
+    say(found["views"].attrs["caption"])
     if "inclusion" in found:
         table = found["inclusion"]
         of, rate = "view" if "view" in table else "kernel", f"{100 * table.attrs['fdr']:.0f} %"
@@ -438,7 +440,7 @@ def tumors(seed: int, step: int = 1) -> tuple[pd.DataFrame, np.ndarray]:
 
 
 def _explained(out: Path, labels: np.ndarray) -> str:
-    """Say in a line each what a share, an interval and a log loss are, with the numbers of this run."""
+    """Say in a line each what explained variance, an interval and a log loss are, with the numbers of this run."""
     views = pd.read_csv(out / "views.csv", index_col="view")
     metrics = pd.read_csv(out / "metrics.csv", index_col="metric")["value"]
     n_test = json.loads((out / runs.CONFIG).read_text(encoding="utf-8"))["n_test"]
@@ -447,11 +449,11 @@ def _explained(out: Path, labels: np.ndarray) -> str:
     nothing = -float(frequencies @ np.log(frequencies))
     return "\n".join(
         (
-            f"Share: the part of the variance of the score that a view accounts for; {100 * first['share']:.0f} % "
-            f'for "{views.index[0]}".',
-            f"Interval: the share is in it with probability 94 %: {100 * first['share_lower']:.0f} to "
-            f'{100 * first["share_upper"]:.0f} % for "{views.index[0]}", at most '
-            f'{max(100 * shuffled["share_upper"], 0):.0f} % for "shuffled".',
+            f"Explained: the part of the variance of the outcome that a view accounts for; "
+            f'{100 * first["explained"]:.0f} % for "{views.index[0]}".',
+            f"Interval: that part is in it with probability 94 %: {100 * first['explained_lower']:.0f} to "
+            f'{100 * first["explained_upper"]:.0f} % for "{views.index[0]}", at most '
+            f'{max(100 * shuffled["explained_upper"], 0):.0f} % for "shuffled".',
             f"Log loss: minus the log probability of the true label, averaged over the {n_test} tumors held out: "
             f"{metrics['log_loss']:.2f}. The frequencies of the classes alone have {nothing:.2f}, certainty has 0.",
         )

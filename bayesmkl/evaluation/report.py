@@ -44,11 +44,13 @@ from bayesmkl.posterior import (
     kernel_table,
     plot_contributions,
     plot_kernel_weights,
+    plot_views,
     task_table,
     view_table,
 )
 from bayesmkl.posterior.checks import VERDICTS, Section, held_out_predictions
 from bayesmkl.posterior.diagnose import diagnosis_of
+from bayesmkl.posterior.explained import NOISE
 from bayesmkl.posterior.fitted import MODEL, FittedBEMKL, fitted_bemkl
 
 if TYPE_CHECKING:
@@ -79,7 +81,7 @@ N_PART_DRAWS = 200  # by which a part's interval is found to hold zero
 MOST_SAMPLES = 500  # that are shown one by one
 MOST_PARTS = 12  # of a score, in the table of samples
 MOST_COLUMNS = 12  # that are named of a view
-INTERVAL = ["share", "share_lower", "share_upper", "interval_by"]
+MOST_OUTPUTS = 6  # with kernel weights of their own, whose views are drawn
 
 
 @fill_docs(MODEL)
@@ -118,7 +120,8 @@ def report_model(
 
         * Summary: whether there is a signal, what matters, how good held-out predictions are, what to doubt;
         * Data: samples, target, and the columns of every view;
-        * Views and kernels: shares with intervals, inclusion probabilities under a spike-and-slab prior, effects of
+        * Views and kernels: effects and explained variance with intervals, verdicts, inclusion
+          probabilities under a spike-and-slab prior, effects of
           a `Design`, correlations of tasks;
         * Predictions: metrics of held-out samples, and their calibration with its uncertainty;
         * Samples: what every view adds to the score of each of at most 500 samples, by
@@ -159,7 +162,8 @@ def report_model(
         classes = fitted.is_classifier or fitted.outcome == "grades"
         held_out = held_out_predictions(fitted, on_test.as_model() if classes else model, X, y)
     diagnosis = diagnosis_of(fitted, held_out, kernels, N_DRAWS, ci_prob, rng)
-    about = Reported(model, fitted, X, y, on_test, diagnosis, ci_prob, rng, kernels)
+    views = view_table(model, ci_prob, random_state=0, kernels=kernels)
+    about = Reported(model, fitted, X, y, on_test, diagnosis, ci_prob, rng, views, kernels)
     parts: dict[str, Sequence[Block]] = {
         "Summary": _summary(about),
         "Data": _data(about),
@@ -184,6 +188,7 @@ class Reported(NamedTuple):
     diagnosis: Diagnosis
     ci_prob: float
     rng: np.random.Generator
+    views: pd.DataFrame
     training_kernels: Any = None  # where the model does not keep precomputed ones
 
     @property
@@ -221,16 +226,18 @@ def _summary(about: Reported) -> list[Block]:
     """Say what one would say first."""
     sections = about.sections
     items = [sections["signal"].advice]
-    table = _shares(about)
-    first = table.columns[0]
+    table = about.views
+    first = [*table.columns[: list(table.columns).index("view") + 1]]
+    parts = table[table["view"] != NOISE]
     named = [
-        f"{row[first]} {row['share']:.2f} [{row['share_lower']:.2f}, {row['share_upper']:.2f}]"
-        for _, row in table.head(6).iterrows()
+        f"{' '.join(str(row[name]) for name in first)} {row['explained']:.2f} "
+        f"[{row['explained_lower']:.2f}, {row['explained_upper']:.2f}]"
+        for _, row in parts.head(MOST_PARTS).iterrows()
     ]
-    left = len(table) - len(named)
+    left = len(parts) - len(named)
     more = f"; {counted(left, 'further one')}" if left else ""
     how = f"{100 * about.ci_prob:.0f} % intervals by {'/'.join(table['interval_by'].unique())}"
-    items.append(f"Shares of the score, with {how}: {', '.join(named)}{more}.")
+    items.append(f"Part of the variance that is explained, with {how}: {', '.join(named)}{more}.")
     judged = sections["calibration"]
     if judged.lines:
         items.append(" ".join(judged.lines[:2]))
@@ -286,17 +293,16 @@ def _about_target(fitted: FittedBEMKL) -> dict[str, Any]:
 def _views(about: Reported) -> list[Block]:
     """Say what matters."""
     fitted, percent = about.fitted, f"{100 * about.ci_prob:.0f} %"
-    of_what = "part of the variance of the score" if fitted.is_marginal else "part of the score"
-    intro = f"A share is the {of_what} that a view or kernel accounts for; intervals are of {percent}."
-    blocks: list[Block] = [intro]
-    axes = plot_kernel_weights(
-        about.model, ci_prob=about.ci_prob, by_view=about.has_views, kernels=about.training_kernels
-    )
-    kernels = kernel_table(about.model, ci_prob=about.ci_prob, kernels=about.training_kernels)
-    if about.has_views:
-        blocks.append(Rows(_readable(_shares(about)), "shares of views"))
-    blocks.append(Drawing.of(axes, f"Shares of kernels with {percent} intervals."))
-    blocks.append(Rows(_readable(kernels), "shares of kernels"))
+    blocks: list[Block] = [about.views.attrs["caption"]]
+    for output in [None] if fitted.class_labels is None else fitted.class_labels[:MOST_OUTPUTS]:
+        axes = plot_views(about.model, about.ci_prob, output, kernels=about.training_kernels)
+        of_output = "" if output is None else f" of {fitted.output_kind} {output}"
+        blocks.append(Drawing.of(axes, f"Effects of views{of_output}, and variance that they explain."))
+    blocks.append(Rows(_readable(about.views), "views"))
+    options = {"ci_prob": about.ci_prob, "kernels": about.training_kernels}
+    axes = plot_kernel_weights(about.model, by_view=about.has_views, **options)
+    blocks.append(Drawing.of(axes, f"Variance that kernels explain, with {percent} intervals."))
+    blocks.append(Rows(_readable(kernel_table(about.model, **options)), "kernels"))
     if fitted.selects_kernels:
         table = inclusion_table(about.model)
         listed = f"Of the selected, at most {100 * table.attrs['fdr']:.0f} % are expected to be false."
@@ -403,17 +409,6 @@ def _computation(about: Reported) -> list[Block]:
     steps = [type(step).__name__ for step in about.fitted.transformers]
     values["before the estimator"] = ", ".join(steps) or None
     return [values, Heading("Versions"), environment()]
-
-
-def _shares(about: Reported) -> pd.DataFrame:
-    """Return shares of views, or of kernels where there is one view, largest first."""
-    if about.has_views:
-        table = view_table(about.model, ci_prob=about.ci_prob, random_state=0)
-    else:
-        table = kernel_table(about.model, ci_prob=about.ci_prob, kernels=about.training_kernels)
-    names = [name for name in ("view", "kernel", "class", "label", "output", "task") if name in table]
-    kept = [*names[:1], *(n for n in names[1:] if n in ("class", "label", "output", "task")), *INTERVAL]
-    return table[kept].sort_values("share", ascending=False, kind="stable").reset_index(drop=True)
 
 
 def _readable(table: pd.DataFrame) -> pd.DataFrame:

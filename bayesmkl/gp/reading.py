@@ -15,7 +15,7 @@ time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from typing import Any, NamedTuple
 
@@ -200,6 +200,9 @@ class HyperDraws(NamedTuple):
         predictions are made from all points.
     log_widths : ndarray of shape (n_points, n_values)
         Logs of widths of kernels that are inferred, in units of their prior's median, kernel after kernel.
+    variances : ndarray of shape (n_draws, n_outputs, n_kernels + n_views + 1)
+        Of that draw's parts over the training samples: those of kernels, of views, and of all of them together; empty
+        where they were not asked for.
     """
 
     kernel_weights: np.ndarray
@@ -219,6 +222,7 @@ class HyperDraws(NamedTuple):
     covariances: np.ndarray = np.empty((0, 0, 0), dtype=np.float32)
     predictive: np.ndarray = np.empty(0)
     log_widths: np.ndarray = np.empty((0, 0))
+    variances: np.ndarray = np.empty((0, 0, 0))
 
     @property
     def weights(self) -> np.ndarray:
@@ -355,6 +359,7 @@ def read(
     prior: PriorParts,
     rng: np.random.Generator,
     on_point: Callable[[int, str], None] | None = None,
+    views: Sequence[str] | None = None,
 ) -> Reading:
     """Draw equally likely hyperparameters from weighted ones, systematically, and read all that they say.
 
@@ -367,6 +372,8 @@ def read(
     rng : numpy.random.Generator
     on_point : callable, optional
         Called with the number of points that were read, and an empty status.
+    views : sequence of str, optional
+        View of every kernel; None: variances of parts are not needed.
     """
     covariance = model.covariance
     n_draws, n_outputs, n_samples = prior.shape
@@ -424,7 +431,8 @@ def read(
             duals[at, k] = posterior.dual
             drawn = draw_scores(covariance, own_weights, posterior, sites, matrix, draws.score[here, k], rng)
             residuals[here, k], of_parts[here, k], draws.score[here, k], draws.effects[here, k] = drawn
-    _read_shares(model, draws, prior.corrected(weights, point, residuals), of_parts)
+    variances = _read_shares(model, draws, prior.corrected(weights, point, residuals), of_parts, views)
+    draws = draws._replace(variances=variances)
     if model.remainder is not None:
         draws = draws._replace(score=model.remainder.evenly(draws.score))
     without = average_left_out(draws.probability, left_out, taken_out)
@@ -442,8 +450,9 @@ def _read_shares(
     draws: HyperDraws,
     corrected: Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]],
     of_parts: np.ndarray,
-) -> None:
-    """Set the shares of draws from parts of kernels, some at a time, and from the sum of all.
+    views: Sequence[str] | None,
+) -> np.ndarray:
+    """Set the shares of draws from parts of kernels, some at a time, and from the sum of all; return `variances`.
 
     Parameters
     ----------
@@ -453,6 +462,8 @@ def _read_shares(
         See `PriorParts.corrected`.
     of_parts : ndarray of shape (n_draws, n_outputs, n_samples)
         The sums of all parts.
+    views : sequence of str, optional
+        See `read`.
     """
     _, _, counts = of_one_copy(model.likelihood, model.targets[0])
     counts = np.broadcast_to(counts, of_parts.shape[-1:])
@@ -462,17 +473,38 @@ def _read_shares(
     of_tasks = [] if tasks is None else [np.flatnonzero(tasks.task == t) for t in range(tasks.n_tasks)]
     total = _around(of_parts, counts)
     totals = [_around(of_parts[..., own], counts[own]) for own in of_tasks]
+    names, n_kernels = list(dict.fromkeys(views or ())), draws.shares.shape[1]
+    member = np.array([[view == name for view in views or ()] for name in names], dtype=bool)
+    last = [int(np.flatnonzero(own)[-1]) for own in member]
+    variances = np.zeros((*of_parts.shape[:2], n_kernels + len(names) + 1 if names else 0))
+    sums: dict[int, np.ndarray] = {}  # of views whose kernels are not all drawn at a time
     for kernels, here, drawn in corrected:
         parts = drawn if remainder is None else remainder.evenly(drawn)
+        for m, kernel in enumerate(kernels if names else []):
+            variances[here, :, kernel] = _variance(parts[:, :, m], counts)
+        for v, own in enumerate(member):
+            if not own[kernels].any():  # none of these kernels is of the view
+                continue
+            part = parts[:, :, own[kernels]].sum(axis=2)
+            if own[kernels].sum() < own.sum():
+                part += sums.setdefault(v, np.zeros_like(of_parts))[here]
+                sums[v][here] = part
+            if last[v] in kernels:
+                variances[here, :, n_kernels + v] = _variance(part, counts)
         draws.shares[np.ix_(here, kernels)] = np.einsum("dkmi,dki->dm", parts, total[here])
         for t, (own, total_of_task) in enumerate(zip(of_tasks, totals, strict=True)):
             shared = np.einsum("dkmi,dki->dm", parts[..., own], total_of_task[here])
             draws.task_shares[here[:, None], t, kernels] = shared
+    if names:
+        variances[..., -1] = _variance(of_parts, counts)
     if remainder is not None:  # variances of what is independent of all that is known
-        alone = draws.kernel_weights**2 * remainder.unexplained
-        draws.shares[...] += of_parts.shape[1] * counts.sum() * alone[draws.point]
+        alone = (draws.kernel_weights**2 * remainder.unexplained)[draws.point]
+        draws.shares[...] += of_parts.shape[1] * counts.sum() * alone
+        if names:
+            variances += np.column_stack([alone, alone @ member.T, alone.sum(axis=1)])[:, None]
     draws.shares[...] = _of_variance(draws.shares)
     draws.task_shares[...] = _of_variance(draws.task_shares)
+    return variances
 
 
 def draw_scores(
@@ -637,6 +669,11 @@ def shares(parts: np.ndarray, sample_weight: Any = 1.0) -> np.ndarray:
 def _around(total: np.ndarray, counts: np.ndarray) -> np.ndarray:
     """Return scores around their means, times how often samples count: their products with parts are covariances."""
     return counts * (total - (total @ (counts / counts.sum()))[..., None])
+
+
+def _variance(functions: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Return variances over samples, the last axis, that count so often."""
+    return np.einsum("...i,...i->...", functions, _around(functions, counts / counts.sum()))
 
 
 def _of_variance(covariance: np.ndarray) -> np.ndarray:

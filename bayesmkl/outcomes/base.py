@@ -20,6 +20,9 @@ from bayesmkl._numerics.arrays import Array, is_numpy, namespace
 from bayesmkl._numerics.truncated_normal import LOG_2PI
 from bayesmkl._utils.docstrings import fulfil_docs
 
+PROBIT, TARGET, LOG_ODDS = "standard deviations of a probit", "units of the target", "log odds"
+LOG_RATE, LOG_TIME, LOG_HAZARD = "log rates", "log times", "log hazards"
+
 
 class Mapped(NamedTuple):
     """Values of coordinates, and the function that pulls a gradient by the values back to the coordinates."""
@@ -112,6 +115,8 @@ class Likelihood:
     sample, or several, (n_fields, n_samples), of which a likelihood says what they are. Labels are -1 and +1. Scores
     may have more axes in front. All are log-concave in the score unless they say otherwise.
     """
+
+    unit = TARGET  # of scores, in words; that of noise too, whose variance is `noise_variance`
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -274,6 +279,7 @@ class Outcome:
     that of targets of normal scores, noise included.
     """
 
+    unit = PROBIT  # of scores, in words
     has_noise = False  # whether υ and ε are learned
     is_observed = False  # whether targets are the scores: there is no q(f)
     has_cuts = False  # whether there are cut points, which `update` moves
@@ -441,6 +447,11 @@ class Wrapped(Likelihood):
     def priors(self) -> tuple[LogNormal, ...]:
         """Priors of the parameters."""
         return self.likelihood.priors
+
+    @property
+    def unit(self) -> str:  # type: ignore[override]
+        """Unit of scores, in words."""
+        return self.likelihood.unit
 
     def noise_variance(self, y: np.ndarray, parameters: np.ndarray) -> Any:
         """Return the variance of the noise of one copy in units of the score."""

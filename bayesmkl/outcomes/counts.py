@@ -11,7 +11,15 @@ from scipy import special
 
 from bayesmkl._numerics.arrays import Array, namespace, special_functions
 from bayesmkl._utils.docstrings import fulfil_docs
-from bayesmkl.outcomes.base import Derivatives, Likelihood, LogNormal, Predicted, no_parameters
+from bayesmkl.outcomes.base import (
+    LOG_ODDS,
+    LOG_RATE,
+    Derivatives,
+    Likelihood,
+    LogNormal,
+    Predicted,
+    no_parameters,
+)
 
 LARGEST_LOG = 300.0  # of a rate: its third power is still a number
 LARGEST_LOGIT = 60.0  # beyond it a probability is 0 or 1
@@ -25,6 +33,8 @@ LEAST_RATE = 0.5  # counts, or successes, that a target has at least when its me
 
 class Rated(Likelihood):
     """Likelihood of counts, and of other targets whose scores are logarithms of rates, which offsets add to."""
+
+    unit = LOG_RATE
 
     def encode(self, y: np.ndarray) -> np.ndarray:
         """Return targets as the likelihood sees them, checked.
@@ -230,6 +240,7 @@ class BetaBinomial(Rated):
 
     concentration_prior: LogNormal = LogNormal(10.0, 1.5)
 
+    unit = LOG_ODDS
     names = ("concentration",)
 
     def encode(self, y: np.ndarray) -> np.ndarray:

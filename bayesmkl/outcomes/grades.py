@@ -15,6 +15,7 @@ from bayesmkl._utils.docstrings import fulfil_docs
 from bayesmkl._utils.typing import Targets
 from bayesmkl._utils.validation import shown
 from bayesmkl.outcomes.base import (
+    PROBIT,
     Derivatives,
     Likelihood,
     LogNormal,
@@ -54,6 +55,8 @@ class OrdinalProbit(Likelihood):
 
     n_levels: int = 2
     distance_prior: LogNormal = LogNormal(0.7, 1.0)
+
+    unit = PROBIT
 
     @property
     def names(self) -> tuple[str, ...]:

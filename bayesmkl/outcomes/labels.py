@@ -27,7 +27,17 @@ from bayesmkl._utils.given import as_array, is_missing
 from bayesmkl._utils.typing import Label, Targets
 from bayesmkl._utils.validation import shown
 from bayesmkl._utils.warnings import warn_user
-from bayesmkl.outcomes.base import Derivatives, Likelihood, Outcome, Predicted, Tilted, no_parameters, tilt
+from bayesmkl.outcomes.base import (
+    LOG_ODDS,
+    PROBIT,
+    Derivatives,
+    Likelihood,
+    Outcome,
+    Predicted,
+    Tilted,
+    no_parameters,
+    tilt,
+)
 
 HALF_NORMAL_MEAN = np.sqrt(2.0 / np.pi)
 FAR = (
@@ -57,6 +67,8 @@ class Probit(Likelihood):
     """
 
     margin: float = 0.0
+
+    unit = PROBIT
 
     def log_density(self, y: Array, score: Array, parameters: Array) -> Any:
         """Return the log density of every label."""
@@ -110,6 +122,8 @@ class Logit(Likelihood):
     >>> np.exp(Logit().log_density(labels, np.ones(2), nothing)).round(4)
     array([0.7311, 0.2689])
     """
+
+    unit = LOG_ODDS
 
     def log_density(self, y: Array, score: Array, parameters: Array) -> Any:
         """Return the log density of every label."""

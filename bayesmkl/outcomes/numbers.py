@@ -18,7 +18,16 @@ from bayesmkl._utils.typing import Targets
 from bayesmkl._utils.warnings import warn_user
 from bayesmkl.kernels.geometry import weighted_median
 from bayesmkl.kernels.sparse import SparseTable
-from bayesmkl.outcomes.base import Derivatives, Likelihood, LogNormal, Outcome, Predicted, Tilted, log_normal
+from bayesmkl.outcomes.base import (
+    TARGET,
+    Derivatives,
+    Likelihood,
+    LogNormal,
+    Outcome,
+    Predicted,
+    Tilted,
+    log_normal,
+)
 
 NOISE = LogNormal(0.3, 1.5)
 N_NODES = 161  # of the precision of the noise of one target
@@ -445,6 +454,7 @@ class _Numbers(NamedTuple):
 class Numbers(_Numbers, Outcome):
     """Targets of one output or several that are the scores themselves, with the noise precisions υ and ε learned."""
 
+    unit = TARGET
     has_noise = is_observed = True
 
     def start(self, y: Array, noise: Array) -> tuple[Any, Any]:

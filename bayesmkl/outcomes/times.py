@@ -25,7 +25,15 @@ from bayesmkl._utils.given import check_numbers
 from bayesmkl._utils.survival_target import SurvivalTimes, event_and_time
 from bayesmkl._utils.typing import Targets
 from bayesmkl._utils.validation import check_number, shown
-from bayesmkl.outcomes.base import Derivatives, Likelihood, LogNormal, Outcome, Predicted
+from bayesmkl.outcomes.base import (
+    LOG_HAZARD,
+    LOG_TIME,
+    Derivatives,
+    Likelihood,
+    LogNormal,
+    Outcome,
+    Predicted,
+)
 from bayesmkl.outcomes.intervals import (
     INFINITE,
     LAWS,
@@ -43,6 +51,7 @@ N_QUANTILES = 400  # of the mean and variance of a distribution without closed o
 class SurvivalLikelihood(Likelihood):
     """Likelihood of times that also knows how probable it is to be alive."""
 
+    unit = LOG_TIME
     rises = True  # whether times grow with the score
 
     def log_survival(self, log_time: Array, score: Array, parameters: Array) -> Any:
@@ -224,6 +233,7 @@ class PiecewiseHazard(SurvivalLikelihood):
     breaks: tuple[float, ...] = ()
     level_prior: LogNormal = LogNormal(1.0, 1.0)
 
+    unit = LOG_HAZARD
     rises = False
 
     @property
@@ -515,6 +525,7 @@ class Intervals(_Intervals, Outcome):
     is that of `Numbers`.
     """
 
+    unit = LOG_TIME
     has_noise = True
 
     def start(self, y: Array, noise: Array) -> tuple[Any, Any]:

@@ -16,11 +16,13 @@ from bayesmkl.posterior.plots import (
     plot_kernel_weights,
     plot_predictions,
     plot_reliability,
+    plot_views,
     plot_waterfall,
 )
 from bayesmkl.posterior.refine import TwinCheck, check_twin, refine_posterior
 from bayesmkl.posterior.relevance import interaction_table, relevance
-from bayesmkl.posterior.tables import effect_table, kernel_table, task_table, view_table
+from bayesmkl.posterior.summary import summary, view_table
+from bayesmkl.posterior.tables import effect_table, kernel_table, task_table
 from bayesmkl.posterior.views import inclusion_table, permutation_table, value_of_view
 
 __all__ = [
@@ -45,6 +47,7 @@ __all__ = [
     "plot_kernel_weights",
     "plot_predictions",
     "plot_reliability",
+    "plot_views",
     "plot_waterfall",
     "predict_latent",
     "predict_quantile",
@@ -54,6 +57,7 @@ __all__ = [
     "reliability",
     "sample_posterior",
     "save_posterior",
+    "summary",
     "task_table",
     "to_datatree",
     "value_of_view",

@@ -26,9 +26,9 @@ from bayesmkl._utils.validation import check_integer, check_probability, generat
 from bayesmkl.bemkl.ascent import DIVERGENT, ESS, RHAT
 from bayesmkl.bemkl.selection import MOST_ENTRIES
 from bayesmkl.gp import hyperposterior as hyper
-from bayesmkl.gp.reading import HyperDraws
 from bayesmkl.posterior import checks
 from bayesmkl.posterior.evaluated import Evaluated, convergence, evaluate_model
+from bayesmkl.posterior.explained import noise_variances, part_variances
 from bayesmkl.posterior.fitted import FittedBEMKL, fitted_bemkl, public
 from bayesmkl.posterior.loo import LeaveOneOut, leave_one_out, leave_one_out_by_cavities
 from bayesmkl.posterior.refine import PLURALS, valid_intervals, why_not_sampled
@@ -557,7 +557,7 @@ def _advice_on_hyperparameters(verdict: str, chains: bool, number: float, unknow
 
 def _shares(fitted: FittedBEMKL, ci_prob: float) -> checks.Section:
     """Report the shares with what another seed would change."""
-    found = kernel_table(fitted.estimator, ci_prob)
+    found = kernel_table(fitted.estimator, ci_prob, shares=True).sort_values("share", ascending=False)
     ends = ("share", "share_lower", "share_upper")
     columns = ["kernel", *(name for end in ends for name in (end, f"{end}_mcse"))]
     of_means, *of_ends = (float(found[f"{end}_mcse"].max()) for end in ends)
@@ -597,12 +597,7 @@ def sizes_of_process(fitted: FittedBEMKL) -> tuple[np.ndarray, np.ndarray]:
     fitted : FittedBEMKL
         Of an additive Gaussian process.
     """
-    draws: HyperDraws = fitted.states[0]
-    variance = fitted.estimator._without_effects(draws).var(axis=-1)
-    likelihood, own = fitted.estimator.likelihood_, np.moveaxis(draws.parameters[draws.point], -1, 0)
-    targets = fitted.estimator._targets_of_outputs()
-    noise = [likelihood.noise_variance(y, own[..., k]) for k, y in enumerate(targets)]
-    return variance, np.stack(noise, axis=-1)
+    return part_variances(fitted)[..., -1], noise_variances(fitted)
 
 
 def sizes_of_draws(models: list[Evaluated]) -> tuple[np.ndarray, np.ndarray]:

@@ -15,8 +15,11 @@ from bayesmkl._utils.given import finite_numbers
 from bayesmkl._utils.typing import Targets
 from bayesmkl._utils.validation import check_axes, check_flag, check_integer, check_probability, shown
 from bayesmkl.posterior.checks import reliability
+from bayesmkl.posterior.explained import unit_of
 from bayesmkl.posterior.fitted import fitted_bemkl, public
+from bayesmkl.posterior.summary import view_table
 from bayesmkl.posterior.tables import kernel_table
+from bayesmkl.posterior.verdicts import AGAINST, NO_EVIDENCE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,6 +27,8 @@ if TYPE_CHECKING:
 
 LONGEST_NAME, LONGEST_GROUP, LONGEST = 46, 28, 24  # characters of a kernel, of a view or class, of a part
 INCHES_PER_CHARACTER = 0.085
+CLAIMED = 0.01  # part of a variance from which on an interval excludes nothing at all
+GREY = "#999999"  # of what is not explained
 CONSTANT = ("intercept", "offset")  # kinds of parts that say nothing of features
 
 
@@ -37,7 +42,7 @@ def plot_kernel_weights(
     by_view: bool = False,
     kernels: ArrayLike | None = None,
 ) -> Axes:
-    """Show the most important kernels with their intervals.
+    """Show the variance of the outcome that the most important kernels explain, with intervals.
 
     Parameters
     ----------
@@ -48,8 +53,8 @@ def plot_kernel_weights(
         How many kernels to show.
     %(ax)s
     by_view : bool, default=False
-        Put the kernels of each view together, under a heading with the name of the view and the sum of the shares of
-        all its kernels. Views are sorted by that sum.
+        Put the kernels of each view together, under a heading with the name of the view and the sum of what all its
+        kernels explain. Views are sorted by that sum.
     kernels : array-like of shape (n_samples, n_samples, n_kernels), default=None
         The training kernels of a model that was fitted to precomputed ones, see :func:`kernel_table`.
 
@@ -70,7 +75,7 @@ def plot_kernel_weights(
     -----
     Colors and shapes tell views apart where more than one and at most six are shown; where classes, labels
     (one-versus-all) or tasks have kernel weights of their own, they tell these apart, and kernels are sorted by their
-    mean share.
+    mean. Where there are no draws of the parts of kernels, as of multitask models, shares of the score are shown.
 
     Examples
     --------
@@ -87,17 +92,16 @@ def plot_kernel_weights(
     max_kernels = check_integer("max_kernels", max_kernels, low=1)
     table = kernel_table(model, ci_prob, kernels=kernels)
     of_model = next((column for column in ("class", "label", "task") if column in table), None)
-    means = table["share"]  # by falling share, of kernels with several models their means
+    size = "explained" if "explained" in table else "share"
+    means = table[size]  # falling, of kernels with several models their means
     if of_model is not None:
-        means = (
-            table.groupby("kernel", sort=False)["share"].mean().sort_values(ascending=False, kind="stable")
-        )
+        means = table.groupby("kernel", sort=False)[size].mean().sort_values(ascending=False, kind="stable")
     names = means.index[:max_kernels] if of_model is not None else table["kernel"].head(max_kernels)
     rows = table.set_index("kernel").loc[list(names)].reset_index()
     groups, grouped_by = {"": rows}, of_model or "view"
     if of_model is not None or ("view" in rows and 1 < rows["view"].nunique() <= len(COLORS)):
         groups = {str(label): group for label, group in rows.groupby(grouped_by, sort=False)}
-    labels, row_of, headings = _rows(table, list(names), by_view)
+    labels, row_of, headings = _rows(table, list(names), by_view, size)
     legend = groups if len(groups) > 1 and not (by_view and of_model is None) else {}
     n_offsets = len(groups) if of_model is not None else 1
     longest_group = min(max(map(len, legend)), LONGEST_GROUP) + 8 if legend else 0
@@ -108,7 +112,7 @@ def plot_kernel_weights(
     for g, group in enumerate(groups.values()):
         at = np.array([row_of[name] for name in group["kernel"]], dtype=float)
         at += 0.7 * ((g + 0.5) / n_offsets - 0.5) if n_offsets > 1 else 0.0
-        mean, lower, upper = (100.0 * group[f"share{end}"].to_numpy() for end in ("", "_lower", "_upper"))
+        mean, lower, upper = (100.0 * group[f"{size}{end}"].to_numpy() for end in ("", "_lower", "_upper"))
         look = COLORS[g % len(COLORS)], MARKERS[g % len(MARKERS)]
         handles.append(intervals(ax, at, (mean, lower, upper), *look, markersize=7.0))
     ax.set_yticks(range(len(labels)), [shorten(label, LONGEST_NAME) for label in labels])
@@ -119,12 +123,13 @@ def plot_kernel_weights(
     remark = table["interval_by"].iloc[0].partition(" ")[2]
     remark = "(variational: too narrow)" if remark == "(too narrow)" else remark
     interval = f"\nposterior mean and {100 * ci_prob:g} % interval {remark}".rstrip()
-    ax.set_xlim(left=min(0.0, 105.0 * table["share_lower"].min()))  # parts of a variance can be negative
-    ax.set_xlabel(f"share of the score in %{interval}")
-    n_half = int(np.searchsorted(np.cumsum(means.to_numpy()), 0.5)) + 1
-    n_kernels = table["kernel"].nunique()
-    finding = f"Half of the score comes from {n_half} of {n_kernels} kernels"
-    ax.set_title("One kernel makes the whole score" if n_kernels == 1 else finding, loc="left")
+    ax.set_xlim(left=min(0.0, 105.0 * table[f"{size}_lower"].min()))  # parts of a variance can be negative
+    what = "variance explained" if size == "explained" else "share of the score"
+    ax.set_xlabel(f"{what} in %{interval}")
+    first = rows.iloc[0]
+    verb = "explains" if size == "explained" else "has a share of"
+    what = f"{verb} {_percent(first[f'{size}_lower'], first[f'{size}_upper'])}"
+    ax.set_title(f"{shorten(str(first['kernel']), LONGEST_GROUP)} {what}", loc="left")
     if legend:
         named = [shorten(label, LONGEST_GROUP) for label in legend]
         place: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)}
@@ -133,7 +138,7 @@ def plot_kernel_weights(
 
 
 def _rows(
-    table: pd.DataFrame, names: list[str], by_view: bool
+    table: pd.DataFrame, names: list[str], by_view: bool, size: str
 ) -> tuple[list[str], dict[str, int], list[int]]:
     """Return labels from top to bottom, the row of each kernel, and the rows that are headings."""
     if not by_view:
@@ -144,18 +149,112 @@ def _rows(
         )
     view_of = dict(zip(table["kernel"], table["view"], strict=True))
     n_classes = len(table) // table["kernel"].nunique()
-    shares = table.groupby("view", sort=False)["share"].sum() / n_classes
+    sums = table.groupby("view", sort=False)[size].sum() / n_classes
     labels: list[str] = []
     row_of, headings = {}, []
-    for view, share in shares.sort_values(ascending=False, kind="stable").items():
+    for view, whole in sums.sort_values(ascending=False, kind="stable").items():
         members = [name for name in names if view_of[name] == view]
         if members:
             headings.append(len(labels))
-            labels.append(f"{view}: {100 * share:.0f} %")
+            labels.append(f"{view}: {100 * whole:.0f} %")
         for name in members:
             row_of[name] = len(labels)
             labels.append(name.removesuffix(f" · {view}"))
     return labels, row_of, headings
+
+
+def _percent(lower: float, upper: float) -> str:
+    """Say what an interval of a part supports."""
+    return f"{100 * lower:.0f} to {100 * upper:.0f} %" if lower >= CLAIMED else f"at most {100 * upper:.0f} %"
+
+
+@public
+def plot_views(
+    model: BaseEstimator,
+    ci_prob: float = 0.94,
+    output: Any = None,
+    ax: Axes | None = None,
+    *,
+    kernels: ArrayLike | None = None,
+) -> Axes:
+    """Show what each view adds: the size of its effect, and beside it the variance that it explains.
+
+    Parameters
+    ----------
+    model : estimator
+        As in :func:`view_table`.
+    %(ci_prob:plot)s
+    output : label, default=None
+        Class or label, where these have kernel weights of their own.
+    %(ax)s
+        Explained variance is to the right of it.
+    %(kernels:kept)s
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        Effects with intervals, by falling explained variance. To the right of it are bars of explained variance;
+        the last, grey one is what is not explained.
+
+    Raises
+    ------
+    %(TypeError)s
+    NotFittedError
+        Before `fit`.
+    ValueError
+        If a BEMKL model was fitted to precomputed kernels and `kernels` are missing, or `output` is none of the
+        model's.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesmkl import GPMKLRegressor, KernelBank
+    >>> from bayesmkl.posterior import plot_views
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(60, 2))
+    >>> bank = KernelBank(["linear"], views={"signal": 0, "noise": 1})
+    >>> ax = plot_views(GPMKLRegressor(bank, together=False).fit(X, X[:, 0] + 0.5 * rng.normal(size=60)))
+    >>> [label.get_text() for label in ax.get_yticklabels()]
+    ['signal', 'noise', 'all views', 'not explained']
+    """
+    table = view_table(model, ci_prob, random_state=0, kernels=kernels)
+    of_model = next((column for column in ("class", "label") if column in table), None)
+    known = table[of_model].drop_duplicates().tolist() if of_model else []
+    _check_output(output, known, output in known, "effects")
+    rows = table if of_model is None else table[table[of_model] == output].reset_index(drop=True)
+    check_axes("ax", ax)
+    height = 1.5 + 0.3 * len(rows)
+    if ax is None:
+        longest = min(max(map(len, rows["view"])), LONGEST_GROUP)
+        ax, beside = new_axes(7.2 + INCHES_PER_CHARACTER * longest, height, width_ratios=(1.0, 1.0))
+    else:
+        beside = ax.inset_axes((1.08, 0.0, 1.0, 1.0), sharey=ax)
+    at = np.arange(len(rows))
+    colors = [COLORS[0]] * (len(rows) - 2) + ["black", GREY]
+    for row, color in zip(at, colors, strict=True):
+        mean, lower, upper = (rows[f"effect{end}"][row] for end in ("", "_lower", "_upper"))
+        intervals(ax, [row], ([mean], [lower], [upper]), color, "o", markersize=7.0)
+        mean, lower, upper = (100.0 * rows[f"explained{end}"][row] for end in ("", "_lower", "_upper"))
+        beside.barh(row, mean, height=0.62, color=color, alpha=0.75)
+        beside.plot([lower, upper], [row, row], color="black" if color != "black" else NEUTRAL, linewidth=1.2)
+        if rows["verdict"][row]:
+            beside.annotate(f" {rows['verdict'][row]}", (max(mean, upper), row), va="center", color=NEUTRAL)
+    ax.set_yticks(at, [shorten(view, LONGEST_GROUP) for view in rows["view"]])
+    ax.set_ylim(len(rows) - 0.4, -0.6)
+    beside.tick_params(labelleft=False)
+    ax.set_xlim(left=0.0)
+    beside.set_xlim(min(0.0, 105.0 * rows["explained_lower"].min()), 100.0)
+    unit = unit_of(fitted_bemkl(model))
+    remark = rows["interval_by"].iloc[0].partition(" ")[2]
+    ax.set_xlabel(f"effect in {unit}\nmean and {100 * ci_prob:g} % interval {remark}".rstrip())
+    beside.set_xlabel("variance explained in %")
+    part = _percent(rows["explained_lower"].iloc[-2], rows["explained_upper"].iloc[-2])
+    shown = rows["verdict"].iloc[-2] not in (NO_EVIDENCE, AGAINST)
+    finding = f"All views explain {part} of the variance"
+    ax.set_title(finding if shown else "No evidence that views explain anything", loc="left")
+    tidy(ax, "x")
+    tidy(beside, "x")
+    return ax
 
 
 @public

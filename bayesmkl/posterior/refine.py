@@ -388,11 +388,12 @@ def check_twin(
     rows: Any = fitted.transform(X)
     _check_same(fitted, rows, y)
     estimate, variance = _estimate(fitted, rows, n_particles, random_state)
-    table = kernel_table(fitted.estimator)
+    table = kernel_table(fitted.estimator, shares=True)
     shares = table.drop(columns=[name for name in table if name not in SHOWN])
     if nuts is not None:
         chains = clone(fitted.estimator).set_params(inference=nuts, random_state=random_state).fit(rows, y)
-        found = kernel_table(chains, kernels=rows if fitted.estimator.kernel_bank_ is None else None)
+        of_chains = rows if fitted.estimator.kernel_bank_ is None else None
+        found = kernel_table(chains, shares=True, kernels=of_chains)
         keys = [name for name in ("class", "kernel") if name in shares]
         own = found[[*keys, "share", "share_std"]].rename(
             columns=lambda name: name.replace("share", "nuts_share")

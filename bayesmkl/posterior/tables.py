@@ -31,13 +31,13 @@ from scipy.stats import beta, norm
 from sklearn.base import BaseEstimator
 
 from bayesmkl._numerics.quadrant import quadrant_quantiles
-from bayesmkl._utils.validation import check_flag, check_integer, check_probability, generator_of
+from bayesmkl._utils.validation import check_flag, check_probability
 from bayesmkl.bemkl.nonnegative import CutOffNormals, CutOffPair, NonnegativeReadout
 from bayesmkl.gp.design import FittedDesign
 from bayesmkl.gp.reading import HyperDraws
+from bayesmkl.posterior.explained import ALL, NOISE, Explained, explained_draws, unit_of
 from bayesmkl.posterior.fitted import FittedBEMKL, evenly, fitted_bemkl, public
 
-N_DRAWS = 200  # of the shares of views under a variational posterior
 NEAR_ZERO = 0.01  # of its mean, below which a weight is zero as far as shares go
 POINTS_PER_COLUMN = 3  # of a regression
 PART_OF_TAIL = 0.5  # of a probability to either side of a quantile over which the density there is measured
@@ -57,7 +57,7 @@ Row = tuple[dict[str, Any], np.ndarray]  # the first columns, and draws
 
 @public
 def kernel_table(
-    model: BaseEstimator, ci_prob: float = 0.94, *, kernels: ArrayLike | None = None
+    model: BaseEstimator, ci_prob: float = 0.94, *, shares: bool = False, kernels: ArrayLike | None = None
 ) -> pd.DataFrame:
     """List the kernels of a fitted model, the most important first.
 
@@ -66,33 +66,38 @@ def kernel_table(
     %(model)s
         Or a multitask model.
     %(ci_prob)s
+    shares : bool, default=False
+        Also list shares of the score, which sum to one even if the score is worth nothing.
     kernels : array-like of shape (n_samples, n_samples, n_kernels), default=None
-        The training kernels, for quantiles of the shares of a model that has draws ("vb" has none) and was
-        fitted to precomputed kernels. Without them its share intervals are those of Beta distributions.
+        The training kernels of a BEMKL model that was fitted to precomputed ones. Without them the table has shares
+        in place of effects and explained variance, and intervals of shares under "vb" are those of Beta
+        distributions.
 
     Returns
     -------
     pandas.DataFrame
-        One row per kernel, sorted by falling share; where classes, labels (one-versus-all) or tasks have kernel
-        weights of their own, one per kernel and class, sorted within each; with the columns
+        One row per kernel, sorted by falling explained variance; where classes, labels (one-versus-all) or tasks have
+        kernel weights of their own, one per kernel and class, sorted within each; with the columns
 
         * ``class``, ``label`` or ``task``: as in ``classes_`` or ``tasks_``; only where these have kernel weights of
           their own;
         * ``kernel``, ``view``: names (no view where kernels were precomputed);
-        * ``share``, ``share_std``, ``share_lower``, ``share_upper``: the kernel's part of the score, see Notes;
+        * ``effect``, ``explained``, each with ``_lower`` and ``_upper``: as in :func:`view_table`;
+        * ``share``, ``share_std``, ``share_lower``, ``share_upper``: the kernel's part of the score, see Notes; with
+          `shares`, and where there are no draws of the parts of kernels;
         * ``weight``, ``weight_std``, ``weight_lower``, ``weight_upper``: the weight e;
         * ``prob_positive``: posterior probability of ``e > 0``; not of an additive Gaussian process, whose weights
           are positive;
         * ``prob_included``: posterior probability that the kernel is in the model, under a spike-and-slab prior only;
           see :func:`inclusion_table`;
-        * ``share_mcse``, ``share_lower_mcse``, ``share_upper_mcse``: Monte Carlo standard errors of the mean share
-          and of the ends of its interval, of an additive Gaussian process and of Markov chains ("nuts", "gibbs",
-          :func:`refine_posterior`) whose shares have quantiles: how far another seed moves them;
+        * ``share_mcse``, ``share_lower_mcse``, ``share_upper_mcse``: with `shares`, Monte Carlo standard errors of
+          the mean share and of the ends of its interval, of an additive Gaussian process and of Markov chains
+          ("nuts", "gibbs", :func:`refine_posterior`) whose shares have quantiles: how far another seed moves them;
         * ``interval_by``: the inference that made the intervals, with a remark where they are too narrow, or where
           its draws say themselves that they are not enough: "gibbs (not converged)".
 
         ``table.attrs`` says what made the intervals: ``inference``, ``ci_prob``, ``intervals`` and
-        ``share_intervals``.
+        ``share_intervals``; ``caption`` says what the numbers are.
 
     Raises
     ------
@@ -105,10 +110,10 @@ def kernel_table(
     Notes
     -----
     Weights are known up to a common sign and, weakly, a scale; they are also small where their kernel is large.
-    Shares are free of that: the standard deviation over the training samples of the kernel's part of the score (or of
-    all scores that share the weights), divided by the sum over kernels. Those of an additive Gaussian process are
-    parts of the variance, and its weights standard deviations; its intervals are quantiles of draws that the model
-    has.
+    Effects, explained variance and shares are free of that. A share is the standard deviation over the training
+    samples of the kernel's part of the score (or of all scores that share the weights), divided by the sum over
+    kernels. Shares of an additive Gaussian process are parts of the variance, and its weights standard deviations;
+    its intervals are quantiles of draws that the model has.
 
     With draws, intervals are quantiles of the draws, and a bank evaluates the training kernels once more. Under a
     variational posterior ("vb") weights are jointly normal, cut off at zero where they are not negative, and their
@@ -125,99 +130,31 @@ def kernel_table(
     >>> from bayesmkl.posterior import kernel_table
     >>> X = np.random.default_rng(0).normal(size=(40, 2))
     >>> bank = KernelBank(["linear"], views={"signal": 0, "noise": 1})
-    >>> table = kernel_table(BEMKLClassifier(bank).fit(X, X[:, 0] > 0))
+    >>> table = kernel_table(BEMKLClassifier(bank).fit(X, X[:, 0] > 0), shares=True)
     >>> table["view"].tolist(), round(float(table["share"].sum()), 6)
     (['signal', 'noise'], 1.0)
     >>> table.attrs["inference"]
     'vb'
     """
     tail = 0.5 * (1.0 - check_probability("ci_prob", ci_prob))
+    check_flag("shares", shares)
     fitted = fitted_bemkl(model, multitask=True)
     fitted.refuse_kernels(kernels)  # where they are wrong, used or not
     evaluates = kernels is not None or fitted.estimator.kernel_bank_ is not None
-    has_draws = fitted.is_marginal or (fitted.is_drawn and evaluates)
-    shares: Any = fitted.share_draws(None, kernels=kernels) if has_draws else [None] * len(fitted.states)
-    tables = [_of_kernels(fitted, k, tail, own) for k, own in enumerate(shares)]
-    return _of_all_models(fitted, tables, ci_prob, QUANTILES if has_draws else BETA)
-
-
-@public
-def view_table(
-    model: BaseEstimator,
-    ci_prob: float = 0.94,
-    n_draws: int | None = None,
-    random_state: int | np.random.Generator | None = None,
-) -> pd.DataFrame:
-    """List the views of a fitted model, the most important first.
-
-    Many similar kernels on one view divide its share among them; their sum says what the view is worth.
-
-    Parameters
-    ----------
-    model : estimator
-        A fitted BEMKLClassifier, BEMKLRegressor or estimator of `bayesmkl.gp`, or a Pipeline or search that
-        ends in one; its kernels come from a KernelBank.
-    %(ci_prob)s
-    n_draws : int, default=None
-        Draws from the posterior; of existing chains at most this many each, at even distances. None is 200 from a
-        variational posterior and all draws of chains. Each takes a matrix-vector product with every training kernel.
-    %(random_state)s
-
-    Returns
-    -------
-    pandas.DataFrame
-        One row per view, or per view and class or label as in :func:`kernel_table`, sorted by falling share, with the
-        columns ``class`` or ``label`` (as in ``classes_``; only where these have kernel weights of their own),
-        ``view``, ``n_kernels``, and ``share``, ``share_std``, ``share_lower``, ``share_upper``: mean, standard
-        deviation and quantiles of the summed shares over the draws; of an additive Gaussian process and of Markov
-        chains also their Monte Carlo standard errors, as in :func:`kernel_table`. ``interval_by`` and ``table.attrs``
-        say what made the intervals, as there.
-
-    Raises
-    ------
-    %(TypeError)s
-    NotFittedError
-        Before `fit`.
-    ValueError
-        If `model` was fitted to precomputed kernels, which have no views; if `ci_prob` is not strictly between 0 and
-        1, `n_draws` no whole number of at least 2, or `random_state` no seed.
-
-    Notes
-    -----
-    The training kernels of a BEMKL model are evaluated again and take the memory that they took at `fit`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bayesmkl import BEMKLClassifier, KernelBank
-    >>> from bayesmkl.posterior import view_table
-    >>> X = np.random.default_rng(0).normal(size=(40, 2))
-    >>> bank = KernelBank(["linear", "rbf"], views={"signal": 0, "noise": 1})
-    >>> table = view_table(BEMKLClassifier(bank).fit(X, X[:, 0] > 0), random_state=0)
-    >>> table["view"].tolist(), table["n_kernels"].tolist()
-    (['signal', 'noise'], [2, 2])
-    """
-    check_probability("ci_prob", ci_prob)
-    fitted = fitted_bemkl(model)
-    if fitted.kernel_views is None:
-        raise ValueError(
-            "`model` was fitted to precomputed kernels, which have no views. Put a KernelBank into the estimator, or "
-            "add up the shares in `kernel_table`."
+    known: list[Any] = [None] * len(fitted.states)
+    if fitted.is_marginal or (evaluates and fitted.output_kind != "task"):
+        known = explained_draws(fitted, fitted.kernel_names, kernels=kernels)
+    tables = [_of_kernels(fitted, k, tail, own, shares) for k, own in enumerate(known)]
+    has_quantiles = fitted.is_marginal or (fitted.is_drawn and evaluates)
+    table = of_all_models(fitted, tables, ci_prob, QUANTILES if has_quantiles else BETA)
+    table.attrs["caption"] = (
+        caption(fitted, ci_prob, "kernel")
+        if known[0] is not None
+        else (
+            "Shares are parts of the score, whatever it is worth: there are no draws of the parts of kernels."
         )
-    n_draws = None if n_draws is None else check_integer("n_draws", n_draws, low=2)
-    rng = generator_of("random_state", random_state)
-    if fitted.inference == "vb" and n_draws is None:
-        n_draws = N_DRAWS
-    views, members = np.unique(fitted.kernel_views, return_inverse=True)
-    rows = [
-        {"view": view, "n_kernels": count}
-        for view, count in zip(views.tolist(), np.bincount(members), strict=True)
-    ]
-    tables = [
-        table_of_draws(fitted, rows, own @ np.eye(len(views))[members], ci_prob).rename(columns=OF_SHARES)
-        for own in fitted.share_draws(n_draws, rng)
-    ]
-    return _of_all_models(fitted, tables, ci_prob, QUANTILES)
+    )
+    return table
 
 
 @public
@@ -414,11 +351,11 @@ def table_of_draws(
     return table
 
 
-def _of_all_models(
+def of_all_models(
     fitted: FittedBEMKL, tables: list[pd.DataFrame], ci_prob: float, share_intervals: str
 ) -> pd.DataFrame:
-    """Stack one table per model, each by falling share, beside their classes if there are several."""
-    tables = [table.sort_values("share", ascending=False, kind="stable") for table in tables]
+    """Stack one table per model, each by falling size, beside their classes if there are several."""
+    tables = [_sorted(table) for table in tables]
     stacked = pd.concat(tables, ignore_index=True)
     if fitted.class_labels is not None:
         labels = np.repeat(fitted.class_labels, [len(table) for table in tables])
@@ -433,6 +370,13 @@ def _of_all_models(
     return stacked
 
 
+def _sorted(table: pd.DataFrame) -> pd.DataFrame:
+    """Sort by falling explained variance, or share; the rows of all views and of noise stay last."""
+    is_part = ~table["view"].isin([ALL, NOISE]) if "view" in table else np.full(len(table), True)
+    by = "explained" if "explained" in table else "share"
+    return pd.concat([table[is_part].sort_values(by, ascending=False, kind="stable"), table[~is_part]])
+
+
 def interval_by(fitted: FittedBEMKL) -> str:
     """Return the inference, with what is wrong with its intervals."""
     if fitted.inference == "vb":
@@ -445,8 +389,33 @@ def interval_by(fitted: FittedBEMKL) -> str:
 # --------------------------------------------------------------------------------------------------------- kernels
 
 
-def _of_kernels(fitted: FittedBEMKL, k: int, tail: float, shares: np.ndarray | None) -> pd.DataFrame:
+def sizes(own: Explained, tail: float) -> dict[str, np.ndarray]:
+    """Return means and ends of the intervals of effects and explained variance."""
+    found = {}
+    for name in ("effect", "explained"):
+        values = getattr(own, name)
+        found[name] = values.mean(axis=0)
+        found[f"{name}_lower"], found[f"{name}_upper"] = np.quantile(values, [tail, 1.0 - tail], axis=0)
+    return found
+
+
+def caption(fitted: FittedBEMKL, ci_prob: float, of: str) -> str:
+    """Say what effects and explained variance are, and on which scale."""
+    unit, design = unit_of(fitted), fitted.design
+    whole = "the target" if "target" in unit else "score and noise on that scale"
+    left = ", what covariates and groups leave of it" if design is not None and design.has_effects else ""
+    narrow = " (variational: too narrow)" if fitted.inference == "vb" else ""
+    return (
+        f"effect: standard deviation over {fitted.n_samples} training rows of what a {of} adds, in {unit}; "
+        f"explained: its part of the variance of {whole}{left}; {100 * ci_prob:g} % intervals{narrow}."
+    )
+
+
+def _of_kernels(
+    fitted: FittedBEMKL, k: int, tail: float, known: Explained | None, with_shares: bool
+) -> pd.DataFrame:
     """Return the rows of one model, with quantiles of draws of the shares where there are some."""
+    shares = None if known is None or fitted.inference == "vb" else known.share
     values = {
         name: np.atleast_2d(getattr(fitted.estimator, f"kernel_{name}_"))[k]
         for name in ("shares", "shares_std", "weights", "weights_std")
@@ -465,20 +434,25 @@ def _of_kernels(fitted: FittedBEMKL, k: int, tail: float, shares: np.ndarray | N
     else:
         share_lower, share_upper = np.quantile(shares, [tail, 1.0 - tail], axis=0)
         errors = monte_carlo_errors(fitted, shares, tail)
-    columns = {
-        "kernel": fitted.kernel_names,
-        "view": fitted.kernel_views,
+    of_shares = {
         "share": values["shares"],
         "share_std": values["shares_std"],
         "share_lower": share_lower,
         "share_upper": share_upper,
+    }
+    with_shares = with_shares or known is None
+    columns = {
+        "kernel": fitted.kernel_names,
+        "view": fitted.kernel_views,
+        **({} if known is None else {name: own[:-2] for name, own in sizes(known, tail).items()}),
+        **(of_shares if with_shares else {}),
         "weight": values["weights"],
         "weight_std": values["weights_std"],
         "weight_lower": weight_lower,
         "weight_upper": weight_upper,
         "prob_positive": positive,
         "prob_included": None if included is None else included.mean(axis=0),
-        **{OF_SHARES[name]: error for name, error in errors.items()},
+        **{OF_SHARES[name]: error for name, error in errors.items() if with_shares},
     }
     table = pd.DataFrame({name: column for name, column in columns.items() if column is not None})
     return table.assign(interval_by=interval_by(fitted))

@@ -401,12 +401,12 @@ def rows_of(report, part, label):
 
 
 @pytest.mark.heavy
-def test_shares_are_those_of_the_table(report, model):
-    found, expected = rows_of(report, "Views and kernels", "shares of views"), view_table(model)
+def test_views_are_those_of_the_table(report, model):
+    found, expected = rows_of(report, "Views and kernels", "views"), view_table(model)
     assert found["view"].tolist() == expected["view"].tolist()
-    assert set(found["view"]) == {"person", EVIL, "views together"}
-    np.testing.assert_allclose(found["share"], expected["share"])
-    assert f"person {expected['share'][0]:.2f} [" in report.parts["Summary"][0][1]
+    assert set(found["view"]) == {"person", EVIL, "views together", "all views", "not explained"}
+    np.testing.assert_allclose(found["explained"], expected["explained"])
+    assert f"person {expected['explained'][0]:.2f} [" in report.parts["Summary"][0][1]
 
 
 def test_parts_of_samples_sum_to_scores(report, model):
@@ -527,8 +527,8 @@ def test_without_new_samples_those_of_training_are_judged(model, undrawn):
     forgotten = BEMKLRegressor("precomputed").fit(stack, SCORE)
     with pytest.raises(ValueError, match="`kernels`"):
         report_model(forgotten)
-    shown = rows_of(report_model(forgotten, kernels=stack), "Views and kernels", "shares of kernels")
-    np.testing.assert_allclose(shown["share"], 1.0)
+    shown = rows_of(report_model(forgotten, kernels=stack), "Views and kernels", "views")
+    np.testing.assert_allclose(shown["explained"].iloc[1:].sum(), 1.0)
 
 
 def test_bad_input_of_a_model_is_named(model):

@@ -363,7 +363,7 @@ def test_contract_of_features_with_times(check):
 @pytest.mark.parametrize("kind", ["survival", "counts", "grades"])
 def test_tables_trees_reports_and_files(kind, request, tmp_path):
     X, _, model = request.getfixturevalue(kind)
-    shares = view_table(model).set_index("view")["share"]
+    shares = view_table(model, shares=True).set_index("view")["share"]
     assert shares["signal"] > 0.75
     tree = to_datatree(model, random_state=0)
     with warnings.catch_warnings(

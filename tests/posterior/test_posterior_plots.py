@@ -34,7 +34,7 @@ def test_kernel_plot_shows_the_table(binary_model):
     names = [label.get_text() for label in ax.get_yticklabels()]
     assert names == table["kernel"].tolist()
     shown = points(ax)
-    expected = 100.0 * table[["share", "share_lower", "share_upper"]].to_numpy()
+    expected = 100.0 * table[["explained", "explained_lower", "explained_upper"]].to_numpy()
     np.testing.assert_allclose([shown[row] for row in range(len(table))], expected)
     assert ax.yaxis_inverted()  # the most important kernel is at the top
     assert "80 % interval" in ax.get_xlabel()
@@ -66,7 +66,7 @@ def test_kernel_plot_of_draws_shows_their_quantiles(binary_model):
     sampled = refined_a_little(binary_model, 20)
     ax = plot_kernel_weights(sampled)
     table = kernel_table(sampled)
-    expected = 100.0 * table[["share", "share_lower", "share_upper"]].to_numpy()
+    expected = 100.0 * table[["explained", "explained_lower", "explained_upper"]].to_numpy()
     shown = points(ax)
     np.testing.assert_allclose([shown[row] for row in range(len(table))], expected)
     assert "interval (not converged)" in ax.get_xlabel()

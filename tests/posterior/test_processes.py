@@ -70,6 +70,8 @@ WORKING = {
     "feature_table": lambda model, path: p.feature_table(model),
     "kernel_table": lambda model, path: p.kernel_table(model),
     "load_posterior": lambda model, path: p.load_posterior(_saved(model, path)),
+    "plot_views": lambda model, path: p.plot_views(model),
+    "summary": lambda model, path: p.summary(model),
     "plot_kernel_weights": lambda model, path: p.plot_kernel_weights(model),
     "predict_latent": lambda model, path: p.predict_latent(model, _rows(model)),
     "relevance": lambda model, path: p.relevance(model, by="all"),
@@ -87,7 +89,7 @@ REFUSING = {
     ),
     "refine_posterior": (p.refine_posterior, "whose draws are the posterior already. Leave it as it is"),
 }
-NO_VIEWS = {"feature_table", "view_table"}
+NO_VIEWS = {"feature_table"}
 
 
 def _saved(model, path):
@@ -220,7 +222,7 @@ def test_shares_of_several_seeds_differ_as_their_errors_say():
     X, y = samples(40)
     model = GPMKLClassifier(BANK, inference=Marginal(n_points=200, n_draws=400))
     tables = [
-        p.kernel_table(clone(model).set_params(random_state=seed).fit(X, y > 0.0))
+        p.kernel_table(clone(model).set_params(random_state=seed).fit(X, y > 0.0), shares=True)
         .set_index("kernel")
         .sort_index()
         for seed in range(20)
@@ -275,7 +277,7 @@ def test_diagnosis_has_the_numbers_of_the_model(models):
         assert found["importance"]["ess"] == model.ess_
         assert found["importance"]["unconverged"] == model.unconverged_
         assert found["loo"]["elpd"] == pytest.approx(model.elpd_i_.sum())
-        table = p.kernel_table(model)
+        table = p.kernel_table(model, shares=True).sort_values("share", ascending=False)
         np.testing.assert_array_equal(found["shares"]["share_lower_mcse"], table["share_lower_mcse"])
         row = p.relevance(model, by="all").iloc[0]
         assert found["signal"]["elpd_diff"] == row["elpd_diff"]

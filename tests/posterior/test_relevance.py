@@ -392,7 +392,7 @@ def test_a_product_of_two_views_is_found_where_views_alone_show_no_signal(of_pro
     assert list(table.index[:2]) == ["views together", "a × b"]
     assert table["share_lower"].iloc[:2].min() > 0.5
     assert table["share"].iloc[2:].max() < 0.1
-    shares = view_table(model).set_index("view")["share"]
+    shares = view_table(model, shares=True).set_index("view")["share"]
     assert table["share"].iloc[0] == pytest.approx(shares["views together"], abs=0.03)
     assert table["share"].iloc[1:].sum() == pytest.approx(table["share"].iloc[0], abs=1e-8)
     refits = relevance(model).set_index("without")

@@ -93,7 +93,7 @@ MODELS = {"one": LogisticRegression(), "two": LogisticRegression(C=0.1)}
 GRAPH = d.knn_laplacian(X, 3)
 OF_A_MODEL = (
     *(p.to_datatree, p.diagnose, p.kernel_table, p.view_table, p.sample_posterior),
-    *(p.refine_posterior, p.relevance, p.plot_elbo, p.plot_kernel_weights),
+    *(p.refine_posterior, p.relevance, p.plot_elbo, p.plot_kernel_weights, p.plot_views, p.summary),
 )
 # What each function is called with; functions of fitted models are called with the model of that name.
 RIGHT: dict[Any, dict[str, Any]] = {

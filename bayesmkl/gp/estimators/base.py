@@ -259,6 +259,7 @@ class BaseGPMKL(CompletingMKL):
         options: Marginal,
         kept: np.ndarray | None = None,
         induced: Induced | None = None,
+        views: list[str] | None = None,
     ) -> tuple[int, Draws, Reading]:
         """Find the posterior of the hyperparameters and read from it; `targets` are (n_outputs, n_samples)."""
         rng, parts_rng = self._rng().spawn(2)  # hyperparameters do not depend on how many samples there are
@@ -275,7 +276,7 @@ class BaseGPMKL(CompletingMKL):
             start = None if induced is None else induced.start
             drawn, n_evaluations = draw_hyperparameters(model, options, rng, self.verbose > 0, start)
             with step_progress(self.verbose > 0, "drawing scores", options.n_points, "point") as report:
-                reading = read(model, drawn, prior, rng, report)
+                reading = read(model, drawn, prior, rng, report, views)
             return n_evaluations + len(drawn.weights), drawn, reading
 
     @contextmanager
@@ -299,7 +300,8 @@ class BaseGPMKL(CompletingMKL):
             with self._naming_kernels():
                 induced = induce(self, targets, self._rng().spawn(3)[2])
             self.pseudo_samples_, stack = induced.pseudo, DenseStack(induced.pseudo.matrices())
-        n_evaluations, weighted, reading = self._infer(stack, targets, options, induced=induced)
+        found = self._infer(stack, targets, options, induced=induced, views=self._kernel_views())
+        n_evaluations, weighted, reading = found
         draws, several = reading.draws, len(targets) > 1
         if induced is None and not isinstance(options.n_read, str):
             counts = 1.0 if self.sample_weight_ is None else self.sample_weight_
@@ -553,12 +555,6 @@ class BaseGPMKL(CompletingMKL):
     def _in_units(self, values: np.ndarray) -> np.ndarray:
         """Return drawn targets, (..., n_outputs, n_samples), in the units of the user."""
         return values
-
-    def _without_effects(self, draws: HyperDraws) -> np.ndarray:
-        """Return draws of the training scores without effects of covariates and groups."""
-        if self.design_ is None or self.kernel_bank_ is None:
-            return draws.score
-        return draws.score - draws.effects @ self.design_.rows(self.kernel_bank_.X_train_).basis.T
 
     def _score_units(self) -> np.ndarray:
         """Return what scores are multiplied by to be in the units of the user, (n_outputs,)."""
