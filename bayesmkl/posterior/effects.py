@@ -44,6 +44,7 @@ from bayesmkl.posterior.tables import interval_by
 
 BLOCK_ENTRIES = 2**24  # of kernels that are held at once
 N_DRAWS = 4000  # of bands over several rows, and of odds ratios under a probit
+ROUNDING = 1e-6  # of standard deviations, in units of the largest of a curve
 BISECTIONS, FARTHEST = 60, 9.0  # of quantiles; standard deviations
 PROBIT = "odds ratio of a probit"
 QUANTILES = (0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75)
@@ -452,7 +453,7 @@ def _quantile_rows(
             typical[j] = np.nanquantile(column, 0.5, method=method)
     moved[:] = typical
     columns = np.unique(np.concatenate([view.columns for view in chosen]))
-    moved[:, columns] = np.nanquantile(rows[:, columns], q, axis=0)
+    *moved[:, columns], typical[columns] = np.nanquantile(rows[:, columns], np.append(q, 0.5), axis=0)
     return typical, moved
 
 
@@ -694,7 +695,8 @@ def _bands(found: Mixture, ci_prob: float, rng: np.random.Generator) -> np.ndarr
     drawn, mean = found.draw(N_DRAWS, rng), found.total_mean
     square = found.std**2 + (found.mean - mean) ** 2
     std = np.sqrt(np.tensordot(found.probability, square, 1))
-    reach = np.abs(drawn - mean) / np.where(std > 0.0, std, 1.0)
+    certain = std <= ROUNDING * std.max(axis=-1, keepdims=True)  # nothing but rounding error is there
+    reach = np.abs(drawn - mean) / np.where(certain, np.inf, std)
     critical = np.quantile(reach.max(axis=-1), ci_prob, axis=0)[..., None]
     return np.stack([mean - critical * std, mean + critical * std])
 
