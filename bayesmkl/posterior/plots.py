@@ -539,7 +539,7 @@ def plot_overall_effect(table: pd.DataFrame, output: Any = None, ax: Axes | None
     >>> X = np.random.default_rng(0).normal(size=(40, 2))
     >>> model = GPMKLRegressor(KernelBank(["rbf"], views="each")).fit(X, X[:, 0] + X[:, 1])
     >>> plot_overall_effect(overall_effect(model, X, [0.25, 0.5, 0.75])).get_title(loc="left")
-    'From quantile 0.25 to 0.75: clear of the medians at 2 of 3'
+    'Clear of the medians at 2 of 3 quantiles'
     """
     rows = _of_effects(table, output, by_feature=False)
     ax = own_axes(ax, 5.6, 3.8)
@@ -548,9 +548,8 @@ def plot_overall_effect(table: pd.DataFrame, output: Any = None, ax: Axes | None
     ax.plot(rows["quantile"], mean, MARKERS[0], color=COLORS[0], markeredgecolor="white", markersize=7)
     level = _level(ax, table)
     ax.set(xlabel="quantile of all features", ylabel=f"{table.attrs.get('unit', 'effect')}\nto the medians")
-    n_clear, q = int(((lower > level) | (upper < level)).sum()), rows["quantile"]
-    ends = f"From quantile {q.min():g} to {q.max():g}"
-    ax.set_title(f"{ends}: clear of the medians at {n_clear} of {len(rows)}", loc="left")
+    n_clear = int(((lower > level) | (upper < level)).sum())
+    ax.set_title(f"Clear of the medians at {n_clear} of {len(rows)} quantiles", loc="left")
     tidy(ax, "both")
     return ax
 
