@@ -381,7 +381,6 @@ class LowHeight(NamedTuple):
     scales: np.ndarray
     inside: np.ndarray
     pull: np.ndarray
-    sites: tuple[()] = ()
     converged: bool = True
 
     def around(self, low: LowRank, columns: slice, output: int) -> tuple[np.ndarray, np.ndarray]:
@@ -727,7 +726,7 @@ def _at(
         if heights is None:
             return None
         log_evidence = sum(one.log_evidence for one in heights)
-        point = Point(log_evidence, log_evidence, (), True)
+        point = Point(log_evidence, log_evidence, (None,) * len(heights), True)  # of sites that need no start
         return State(included, of_weights, rest, point, weights, None, most, heights)
     with np.errstate(all="ignore"):
         if near is None or changed is None or not _is_near(model.covariance, near, most):
@@ -735,7 +734,7 @@ def _at(
         else:
             matrix = _changed(model.covariance, near, weights, changed)
             most = max(most, near.most)
-    sites = None if near is None else near.point.sites or None
+    sites = None if near is None else near.point.sites
     try:
         point, outputs = evaluate_height(given, coordinates, sites, matrix, tol=LOOSE)
     except np.linalg.LinAlgError:
@@ -858,13 +857,18 @@ def _columns(kernel: np.ndarray, factorize: Factorizer) -> np.ndarray:
     return np.asfortranarray(columns[:, ::-1][:, :n_columns])
 
 
-def _likeness(stack: Stack) -> np.ndarray:
-    """Return a power of the alignment of centered kernels, and an even part."""
+def alignments(stack: Stack) -> np.ndarray:
+    """Return alignments of centered kernels, (n_kernels, n_kernels), from 0 to 1."""
     sums = np.asarray(stack.apply(np.ones(stack.n_train)))
     inner = np.asarray(stack.frobenius()) - 2.0 / stack.n_train * sums @ sums.T
     inner += np.outer(sums.sum(axis=1), sums.sum(axis=1)) / stack.n_train**2
     size = np.sqrt(np.maximum(np.diag(inner), np.finfo(float).tiny))
-    found = np.clip(inner / size[:, None] / size, 0.0, 1.0) ** LIKENESS
+    return np.clip(inner / size[:, None] / size, 0.0, 1.0)
+
+
+def _likeness(stack: Stack) -> np.ndarray:
+    """Return a power of the alignment of centered kernels, and an even part."""
+    found = alignments(stack) ** LIKENESS
     return found + EVEN * found.mean()
 
 
