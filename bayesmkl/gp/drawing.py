@@ -31,7 +31,7 @@ from bayesmkl.gp.hyperposterior import (
     spread_of,
 )
 from bayesmkl.gp.hyperpriors import HalfT
-from bayesmkl.gp.selection import SpikeSlabOfKernels, draw_selections
+from bayesmkl.gp.selection import SpikeSlabOfKernels, draw_selections, most_sweeps
 
 START = 0.3  # of every coordinate, above the median
 NARROW = -1.0  # of coordinates of widths that are inferred, where the way to the mode begins once more
@@ -227,8 +227,7 @@ def draw_hyperparameters(
     """
     counts = options.n_points, options.n_chains, options.n_warmup
     if isinstance(model.kernel_prior, SpikeSlabOfKernels):
-        n_sweeps = options.n_chains * (options.n_warmup + -(-options.n_points // options.n_chains))
-        with step_progress(show_progress, "drawing sets of kernels", n_sweeps, "sweep") as report:
+        with step_progress(show_progress, "drawing sets of kernels", most_sweeps(*counts), "sweep") as report:
             return draw_selections(model, *counts, rng, report), 0
     mode = find_mode(model, start)
     if options.sampler == "nuts":

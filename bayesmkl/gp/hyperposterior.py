@@ -396,6 +396,8 @@ class Draws(NamedTuple):
         Effective number of draws: :math:`1 / \sum_j w_j^2`, or the smallest of all coordinates of chains.
     rhat : float
         The largest :math:`\hat R` of all coordinates; NaN where there are not several chains.
+    included : bool ndarray of shape (n_chains, n_sweeps, n_kernels)
+        Which kernels are in after every sweep of chains over sets of kernels; else empty.
     """
 
     coordinates: np.ndarray
@@ -405,6 +407,7 @@ class Draws(NamedTuple):
     pareto_k: float
     ess: float
     rhat: float = np.nan
+    included: np.ndarray = np.empty((0, 0, 0), dtype=bool)
 
     @property
     def unconverged(self) -> float:

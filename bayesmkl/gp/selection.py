@@ -9,8 +9,17 @@ weight `w` over that without the kernel is
    \alpha^\top Z (I + w^2 Z^\top R Z)^{-1} Z^\top \alpha \right) ,
 
 exactly for normal noise where `Z` is exact. It takes one product of `R` with a few columns, and no factorization.
-Proposals are accepted by the evidence itself, so that every step leaves the posterior as it is. A sweep does three
-things.
+Proposals are accepted by the evidence itself, so that every step leaves the posterior as it is.
+
+Kernels of single features have ranks of 15 to 40 whatever the number of samples. Under normal noise of precision
+:math:`\tau` samples are read once, then, for :math:`G = U^\top U` and :math:`U^\top y` of the columns `U` of all
+kernels, the intercept and covariates. With the scales `S` of the columns that are in, and :math:`A = I + \tau S G S`,
+
+.. math:: \log |C + \tau^{-1} I| = \log |A| - N \log \tau, \qquad
+   R = \tau I - \tau^2\, U S A^{-1} S U^\top ,
+
+so that a step takes as long as a factorization of `A`, a hundred rows or so. Sampling then goes on until Monte Carlo
+errors of all probabilities of inclusion are small, or chains are as long as they may be. A sweep does three things.
 
 * Kernels are proposed anew: in, with a weight from the quantiles of its prior, or out.
 * Kernels that are in are swapped for others, the more alike the more often: sets of features that overlap stand for
@@ -38,12 +47,13 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
+from scipy.linalg import solve_triangular
 from scipy.special import betainc, betaincinv, gammainc, gammaincc, ndtr, ndtri
 
 from bayesmkl._numerics.slice_sampling import elliptical_slice, slice_step
 from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl.gp.covariances import Additive, Covariance
-from bayesmkl.gp.evidence import Evidence, Height
+from bayesmkl.gp.evidence import Evidence, Height, exact_evidence
 from bayesmkl.gp.hyperposterior import LOOSE, Draws, Hypermodel, Point, evaluate_height
 from bayesmkl.gp.hyperpriors import (
     DOCS,
@@ -56,6 +66,7 @@ from bayesmkl.gp.hyperpriors import (
 )
 from bayesmkl.kernels.stacks.base import Stack
 from bayesmkl.kernels.stacks.factored import Factorizer
+from bayesmkl.outcomes import Gaussian
 
 NOT_SURE = 1e-12  # a probability of inclusion is as far from zero and one
 
@@ -273,6 +284,10 @@ LIKENESS = 2.0  # power of the alignment of two kernels
 KEPT, MOST_COLUMNS = 0.95, 48  # part of the trace of a kernel that its columns keep, and how many there are
 MOST_TAKEN = 10.0  # variance of kernels that were subtracted, relative to what is left
 FACTOR_TOL = 1e-13  # of the factorization of kernels of low rank
+RANK_TOL = 1e-10  # of the same where it takes the place of the kernel
+MOST_RANKS = 4096  # of all kernels together
+MCSE = 0.02  # of probabilities of inclusion, above which chains of kernels of low rank go on
+MOST_ROUNDS = 16  # of as many sweeps as are asked for
 START = 0.3  # of coordinates of weights and noise, above the median
 TINY = 1e-12  # of a bin, where a normal quantile is finite
 MIDDLES = ndtri((np.arange(N_BINS) + 0.5) / N_BINS)
@@ -288,17 +303,93 @@ class Selector(NamedTuple):
         Z of every kernel of unit weight, or most of it.
     likeness : ndarray of shape (n_kernels, n_kernels)
         How often the second is proposed in the place of the first; only ratios matter.
+    low : LowRank, optional
+        Where noise is normal and kernels have few columns.
     """
 
     model: Hypermodel
     columns: list[np.ndarray]
     likeness: np.ndarray
+    low: LowRank | None = None
 
     @property
     def prior(self) -> SpikeSlabOfKernels:
         """Prior of the kernel weights."""
         found: SpikeSlabOfKernels = self.model.kernel_prior
         return found
+
+
+class LowRank(NamedTuple):
+    """Products of the columns of kernels, the intercept and effects, and of these with the targets.
+
+    Attributes
+    ----------
+    gram : ndarray of shape (n_columns, n_columns)
+        The intercept first, then effects, then kernels.
+    products : ndarray of shape (n_columns, n_outputs)
+    squares : ndarray of shape (n_outputs,)
+        Of the targets, summed.
+    own : list of slice
+        Columns of every kernel, those of the largest part of it first.
+    few : ndarray of int
+        How many of these hold most of a kernel.
+    is_exact : bool ndarray
+        Whether all of them together are the kernel.
+    """
+
+    gram: np.ndarray
+    products: np.ndarray
+    squares: np.ndarray
+    own: list[slice]
+    few: np.ndarray
+    is_exact: np.ndarray
+
+    def scales(self, covariance: Additive, weights: np.ndarray) -> np.ndarray:
+        """Return what columns are multiplied by, (n_columns,)."""
+        of_kernels, of_groups, *_ = covariance.split(weights)
+        found = np.zeros(len(self.gram))
+        found[0] = covariance.intercept_std
+        if covariance.effects is not None:
+            stds = covariance.effects.stds(of_groups)
+            found[1 : 1 + len(stds)] = stds
+        for m in np.flatnonzero(of_kernels):
+            found[self.own[m]] = of_kernels[m]
+        return found
+
+
+class LowHeight(NamedTuple):
+    r"""Log evidence by the columns that are in; see `Height`.
+
+    Attributes
+    ----------
+    log_evidence : float
+    precision : float
+        :math:`\tau`.
+    lower : ndarray of shape (n_in, n_in)
+        `L`, with :math:`A = L L^\top`.
+    scales : ndarray of shape (n_in,)
+        Of the columns that are in.
+    inside : int ndarray of shape (n_in,)
+        Their positions.
+    pull : ndarray of shape (n_in,)
+        :math:`\tau L^{-1} S U^\top y`.
+    """
+
+    log_evidence: float
+    precision: float
+    lower: np.ndarray
+    scales: np.ndarray
+    inside: np.ndarray
+    pull: np.ndarray
+    converged: bool = True
+
+    def around(self, low: LowRank, columns: slice, output: int) -> tuple[np.ndarray, np.ndarray]:
+        r"""Return :math:`Z^\top R Z` and :math:`Z^\top \alpha` of the columns of a kernel that is not in."""
+        shared = self.scales[:, None] * low.gram[self.inside, columns]
+        within = solve_triangular(self.lower, shared, lower=True, check_finite=False)
+        tau = self.precision
+        told = tau * low.gram[columns, columns] - tau**2 * (within.T @ within)
+        return told, tau * (low.products[columns, output] - within.T @ self.pull)
 
 
 @dataclass(frozen=True)
@@ -316,11 +407,11 @@ class State:
         Its log density is not that of the state.
     weights : ndarray
         Of all kernels, and what a design has.
-    matrix : ndarray of shape (n_samples, n_samples)
-        Covariance of the scores.
+    matrix : ndarray of shape (n_samples, n_samples), or None
+        Covariance of the scores, where the evidence is not that of columns.
     most : float
         The largest sum of variances since kernels were combined, by which digits of `matrix` are lost.
-    outputs : list of Evidence or Height
+    outputs : list of Evidence, Height or LowHeight
     """
 
     included: np.ndarray
@@ -328,9 +419,9 @@ class State:
     rest: np.ndarray
     point: Point
     weights: np.ndarray
-    matrix: np.ndarray
+    matrix: np.ndarray | None
     most: float
-    outputs: list[Evidence | Height]
+    outputs: Sequence[Evidence | Height | LowHeight]
 
 
 def draw_selections(
@@ -364,29 +455,72 @@ def draw_selections(
         of the likelihood and the design, and of the log evidence given the draws.
     """
     selector = _selector(model)
-    n_kernels, per_chain = len(selector.prior.group), -(-n_draws // n_chains)
-    coordinates, points, traces = [], [], []
-    for chain in range(n_chains):
-        state, often, own = _start(selector, chain, rng), np.zeros(n_kernels), []
-        proposed = np.ones(n_kernels)
-        for number in range(n_warmup + per_chain):
-            state = sweep(selector, state, proposed, rng)
-            if number < n_warmup:
-                often += state.included
-            else:
-                coordinates.append(
-                    np.concatenate(
-                        [selector.prior.coordinates_of(state.included, state.of_weights, rng), state.rest]
-                    )
-                )
-                points.append(state.point)
-                own.append([state.point.log_evidence, state.included.sum(), state.of_weights[0], *state.rest])
-            if number + 1 in (n_warmup // 4, n_warmup):
-                proposed = np.where(often > RARE * (number + 1), 1.0, SELDOM)
-            if report is not None:
-                report(chain * (n_warmup + per_chain) + number + 1, "")
-        traces.append(own)
-    return draws_of_chains(np.array(coordinates), points, np.array(traces, dtype=np.float64))
+    per_chain = -(-n_draws // n_chains)
+    chains = [_Chain(selector, number, n_warmup) for number in range(n_chains)]
+    n_sweeps, n_rounds = 0, 0
+    while n_rounds == 0 or (selector.low is not None and n_rounds < MOST_ROUNDS and _error(chains) > MCSE):
+        for chain in chains:
+            for _ in range(per_chain + (n_warmup if n_rounds == 0 else 0)):
+                chain.advance(rng)
+                n_sweeps += 1
+                if report is not None:
+                    report(n_sweeps, "")
+        n_rounds += 1
+    kept = np.arange(per_chain) * n_rounds + n_rounds - 1
+    coordinates = np.array([chain.coordinates[i] for chain in chains for i in kept])
+    points = [chain.points[i] for chain in chains for i in kept]
+    found = draws_of_chains(
+        coordinates, points, np.array([chain.traces for chain in chains], dtype=np.float64)
+    )
+    return found._replace(included=np.array([chain.included for chain in chains]))
+
+
+def most_sweeps(n_draws: int, n_chains: int, n_warmup: int) -> int:
+    """Return how many sweeps all chains have at most."""
+    return n_chains * (n_warmup + MOST_ROUNDS * -(-n_draws // n_chains))
+
+
+class _Chain:
+    """A chain, and what is kept of it."""
+
+    def __init__(self, selector: Selector, number: int, n_warmup: int) -> None:
+        self.selector, self.number, self.n_warmup = selector, number, n_warmup
+        self.n_sweeps, self.state = 0, None
+        n_kernels = len(selector.prior.group)
+        self._often, self._proposed = np.zeros(n_kernels), np.ones(n_kernels)
+        self.coordinates: list[np.ndarray] = []
+        self.points: list[Point] = []
+        self.traces: list[list[float]] = []
+        self.included: list[np.ndarray] = []
+
+    def advance(self, rng: np.random.Generator) -> None:
+        """Sweep once."""
+        if self.state is None:
+            self.state: State | None = _start(self.selector, self.number, rng)
+        state = self.state = sweep(self.selector, self.state, self._proposed, rng)
+        self.n_sweeps += 1
+        if self.n_sweeps <= self.n_warmup:
+            self._often += state.included
+        else:
+            own = self.selector.prior.coordinates_of(state.included, state.of_weights, rng)
+            self.coordinates.append(np.concatenate([own, state.rest]))
+            self.points.append(state.point)
+            self.included.append(state.included)
+            numbers = [state.point.log_evidence, state.included.sum(), state.of_weights[0], *state.rest]
+            self.traces.append(numbers)
+        if self.n_sweeps in (self.n_warmup // 4, self.n_warmup):
+            self._proposed = np.where(self._often > RARE * self.n_sweeps, 1.0, SELDOM)
+
+
+def _error(chains: Sequence[_Chain]) -> float:
+    """Return the largest Monte Carlo standard error of a probability of inclusion, of kernels and of groups."""
+    from arviz_stats.base import array_stats
+
+    inside = np.array([chain.included for chain in chains], dtype=float)
+    member = np.eye(chains[0].selector.prior.n_groups)[chains[0].selector.prior.group]
+    values = np.concatenate([inside, inside @ member > 0.0], axis=-1)
+    moving = np.moveaxis(values[..., np.ptp(values, axis=(0, 1)) > 0.0], -1, 0)
+    return float(np.max(array_stats.mcse(moving), initial=0.0)) if len(moving) else 0.0
 
 
 def sweep(selector: Selector, state: State, proposed: np.ndarray, rng: np.random.Generator) -> State:
@@ -462,7 +596,7 @@ def move(selector: Selector, state: State, kernels: np.ndarray, rng: np.random.G
         if key not in seen:
             of_weights, rest = state.of_weights.copy(), there[len(own) :]
             of_weights[own] = there[: len(own)]
-            found = _at(selector.model, state.included, of_weights, rest, state)
+            found = _at(selector, state.included, of_weights, rest, state)
             if found is None:
                 return -np.inf
             seen[key] = found
@@ -511,10 +645,16 @@ def _gains(selector: Selector, base: State, m: int) -> np.ndarray:
     columns = selector.columns[m]
     squares = _squares(*selector.prior.prior[:3], float(base.of_weights[0]))
     gains = np.zeros(N_BINS)
-    for output in base.outputs:
-        within = output.posterior.within(columns)
-        values, vectors = np.linalg.eigh(within.T @ within)
-        heights = (vectors.T @ (columns.T @ output.posterior.dual)) ** 2
+    for k, output in enumerate(base.outputs):
+        if isinstance(output, LowHeight):
+            assert selector.low is not None
+            first = selector.low.own[m].start
+            told, pull = output.around(selector.low, slice(first, first + int(selector.low.few[m])), k)
+        else:
+            within = output.posterior.within(columns)
+            told, pull = within.T @ within, columns.T @ output.posterior.dual
+        values, vectors = np.linalg.eigh(told)
+        heights = (vectors.T @ pull) ** 2
         growth = 1.0 + squares[:, None] * np.maximum(values, 0.0)
         gains += 0.5 * (squares[:, None] * heights / growth - np.log(growth)).sum(axis=1)
     return gains
@@ -554,18 +694,18 @@ def _with(selector: Selector, base: State, m: int, coordinate: float) -> State |
     """Add a kernel."""
     included, of_weights = base.included.copy(), base.of_weights.copy()
     included[m], of_weights[1 + m] = True, coordinate
-    return _at(selector.model, included, of_weights, base.rest, base, m)
+    return _at(selector, included, of_weights, base.rest, base, m)
 
 
 def _without(selector: Selector, state: State, m: int) -> State | None:
     """Leave a kernel out."""
     included = state.included.copy()
     included[m] = False
-    return _at(selector.model, included, state.of_weights, state.rest, state, m)
+    return _at(selector, included, state.of_weights, state.rest, state, m)
 
 
 def _at(
-    model: Hypermodel,
+    selector: Selector,
     included: np.ndarray,
     of_weights: np.ndarray,
     rest: np.ndarray,
@@ -576,11 +716,18 @@ def _at(
 
     Nothing but the kernel that `changed`, if there is one, is other than it is in the state `near`.
     """
-    chosen = np.flatnonzero(included)
+    model, low, chosen = selector.model, selector.low, np.flatnonzero(included)
     coordinates = np.concatenate([of_weights[np.append(0, 1 + chosen)], rest])
     given = _given(model, chosen)
     weights = given.weight_prior.weights(coordinates[: given.n_weights]).values
     most = float(weights @ weights) + model.covariance.intercept_std**2
+    if low is not None and low.is_exact[chosen].all():
+        heights = _low_heights(model, low, weights, given.parameters(coordinates))
+        if heights is None:
+            return None
+        log_evidence = sum(one.log_evidence for one in heights)
+        point = Point(log_evidence, log_evidence, (None,) * len(heights), True)  # of sites that need no start
+        return State(included, of_weights, rest, point, weights, None, most, heights)
     with np.errstate(all="ignore"):
         if near is None or changed is None or not _is_near(model.covariance, near, most):
             matrix = model.covariance.matrix(weights)
@@ -595,17 +742,45 @@ def _at(
     return State(included, of_weights, rest, point, weights, matrix, most, outputs)
 
 
+def _low_heights(
+    model: Hypermodel, low: LowRank, weights: np.ndarray, parameters: np.ndarray
+) -> list[LowHeight] | None:
+    """Return the evidence of every output, or None where no digits are left of it."""
+    assert isinstance(model.covariance, Additive)
+    scales = low.scales(model.covariance, weights)
+    inside = np.flatnonzero(scales)
+    own, n_samples, found = scales[inside], model.covariance.stack.n_train, []
+    gram = low.gram[np.ix_(inside, inside)] * np.multiply.outer(own, own)
+    for k, (std,) in enumerate(parameters):
+        tau = float(std) ** -2.0
+        matrix = tau * gram
+        np.einsum("ii->i", matrix)[...] += 1.0
+        try:
+            lower = np.linalg.cholesky(matrix)
+        except np.linalg.LinAlgError:
+            return None
+        pull = tau * solve_triangular(lower, own * low.products[inside, k], lower=True, check_finite=False)
+        square = tau * low.squares[k] - pull @ pull
+        log_det = 2.0 * np.log(lower.diagonal()).sum() - n_samples * np.log(tau)
+        height = float(-0.5 * (square + log_det + n_samples * np.log(2.0 * np.pi)))
+        if not np.isfinite(height):
+            return None
+        found.append(LowHeight(height, tau, lower, own, inside, pull))
+    return found
+
+
 def _is_near(covariance: Covariance, near: State, total: float) -> bool:
     """Return whether a kernel can be added to a covariance, or taken from it, and no digits are lost.
 
     What is rounded does not add up over sweeps: moves of all weights combine the kernels anew.
     """
-    return covariance.tasks is None and near.most <= MOST_TAKEN * total
+    return covariance.tasks is None and near.matrix is not None and near.most <= MOST_TAKEN * total
 
 
 def _changed(covariance: Covariance, near: State, weights: np.ndarray, m: int) -> np.ndarray:
     """Return the covariance where one weight is another than nearby."""
     assert isinstance(covariance, Additive)
+    assert near.matrix is not None
     return covariance.plus_kernel(near.matrix, m, float(weights[m] ** 2 - near.weights[m] ** 2))
 
 
@@ -627,7 +802,42 @@ def _selector(model: Hypermodel) -> Selector:
         _columns(kernel / unit, factorize)
         for kernel, unit in zip(covariance.stack.each(), covariance.units, strict=True)
     ]
-    return Selector(model, columns, _likeness(covariance.stack))
+    return Selector(model, columns, _likeness(covariance.stack), _low_rank(model, columns))
+
+
+def _low_rank(model: Hypermodel, columns: list[np.ndarray]) -> LowRank | None:
+    """Return products of columns, where noise is normal and they are not many; else None."""
+    covariance = model.covariance
+    assert isinstance(covariance, Additive)
+    is_normal = model.evidence is exact_evidence and type(model.likelihood) is Gaussian
+    if not is_normal or covariance.tasks is not None or model.remainder is not None:
+        return None
+    n_samples = covariance.stack.n_train
+    factorize = Factorizer(n_samples, RANK_TOL)
+    basis = np.empty((n_samples, 0)) if covariance.effects is None else covariance.effects.basis
+    blocks, few, is_exact, own = [np.ones((n_samples, 1)), basis], [], [], []
+    n_columns = 1 + basis.shape[1]
+    for kernel, unit, leading in zip(covariance.stack.each(), covariance.units, columns, strict=True):
+        factor = factorize(kernel) if np.isfinite(unit) else None
+        few.append(leading.shape[1])
+        is_exact.append(factor is not None)
+        block = leading
+        if factor is not None:
+            around = factor.transposed - factor.transposed.mean(axis=1, keepdims=True)
+            block = factor.transposed.T @ np.linalg.eigh(around @ around.T)[1][:, ::-1] / np.sqrt(unit)
+            few[-1] = min(few[-1], block.shape[1])
+        own.append(slice(n_columns, n_columns + block.shape[1]))
+        n_columns += block.shape[1]
+        if n_columns > MOST_RANKS:
+            return None
+        blocks.append(block)
+    if not any(is_exact):
+        return None
+    every = np.concatenate(blocks, axis=1)
+    targets = model.targets.T
+    return LowRank(
+        every.T @ every, every.T @ targets, (targets**2).sum(axis=0), own, np.array(few), np.array(is_exact)
+    )
 
 
 def _columns(kernel: np.ndarray, factorize: Factorizer) -> np.ndarray:
@@ -647,13 +857,18 @@ def _columns(kernel: np.ndarray, factorize: Factorizer) -> np.ndarray:
     return np.asfortranarray(columns[:, ::-1][:, :n_columns])
 
 
-def _likeness(stack: Stack) -> np.ndarray:
-    """Return a power of the alignment of centered kernels, and an even part."""
+def alignments(stack: Stack) -> np.ndarray:
+    """Return alignments of centered kernels, (n_kernels, n_kernels), from 0 to 1."""
     sums = np.asarray(stack.apply(np.ones(stack.n_train)))
     inner = np.asarray(stack.frobenius()) - 2.0 / stack.n_train * sums @ sums.T
     inner += np.outer(sums.sum(axis=1), sums.sum(axis=1)) / stack.n_train**2
     size = np.sqrt(np.maximum(np.diag(inner), np.finfo(float).tiny))
-    found = np.clip(inner / size[:, None] / size, 0.0, 1.0) ** LIKENESS
+    return np.clip(inner / size[:, None] / size, 0.0, 1.0)
+
+
+def _likeness(stack: Stack) -> np.ndarray:
+    """Return a power of the alignment of centered kernels, and an even part."""
+    found = alignments(stack) ** LIKENESS
     return found + EVEN * found.mean()
 
 
@@ -665,7 +880,7 @@ def _start(selector: Selector, chain: int, rng: np.random.Generator) -> State:
     of_weights, rest = np.full(1 + n_kernels, START), np.full(n_rest, START)
     included = np.zeros(n_kernels, dtype=bool)
     included[rng.choice(n_kernels, min(2 * chain, n_kernels), replace=False)] = True
-    found = _at(model, included, of_weights, rest, None)
+    found = _at(selector, included, of_weights, rest, None)
     if found is None:
         raise np.linalg.LinAlgError("the evidence at the start of a chain is not finite")
     return found

@@ -6,14 +6,17 @@ from bayesmkl.posterior.checks import Reliability, reliability
 from bayesmkl.posterior.contributions import contributions, feature_table
 from bayesmkl.posterior.convert import load_posterior, sample_posterior, save_posterior, to_datatree
 from bayesmkl.posterior.diagnose import Diagnosis, diagnose
+from bayesmkl.posterior.effects import contrast, overall_effect
 from bayesmkl.posterior.fitted import predict_latent, predict_quantile, predict_survival_function
 from bayesmkl.posterior.loo import compare_loo
 from bayesmkl.posterior.plots import (
     plot_component,
     plot_contributions,
+    plot_effects,
     plot_elbo,
     plot_features,
     plot_kernel_weights,
+    plot_overall_effect,
     plot_predictions,
     plot_reliability,
     plot_views,
@@ -31,6 +34,7 @@ __all__ = [
     "TwinCheck",
     "check_twin",
     "compare_loo",
+    "contrast",
     "contributions",
     "diagnose",
     "effect_table",
@@ -39,12 +43,15 @@ __all__ = [
     "interaction_table",
     "kernel_table",
     "load_posterior",
+    "overall_effect",
     "permutation_table",
     "plot_component",
     "plot_contributions",
+    "plot_effects",
     "plot_elbo",
     "plot_features",
     "plot_kernel_weights",
+    "plot_overall_effect",
     "plot_predictions",
     "plot_reliability",
     "plot_views",

@@ -261,7 +261,12 @@ class FittedBEMKL(NamedTuple):
         return self.states[k].flat().kernel_weights if self.is_drawn else None
 
     def included(self, k: int) -> np.ndarray | None:
-        """Return which kernels are in every draw of model `k`, (n_draws, n_kernels); None where all of them are."""
+        """Return which kernels are in every draw of model `k`, (n_draws, n_kernels); None where all of them are.
+
+        Of chains over sets of kernels draws are all sweeps, of which the posterior has some.
+        """
+        if self.selects_kernels and self.states[k].included.size:
+            return self.states[k].included.reshape(-1, len(self.kernel_names))
         if self.selects_kernels:
             return (self.states[k].kernel_weights > 0.0)[self.states[k].point]
         found = self.states[k].flat().kernel_inclusion if self.is_drawn else None

@@ -606,15 +606,148 @@ def plot_features(
     return ax
 
 
+@public
+def plot_overall_effect(table: pd.DataFrame, output: Any = None, ax: Axes | None = None) -> Axes:
+    """Show how the outcome changes where all features move between their quantiles together.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame of shape (n_rows, n_columns)
+        Of :func:`overall_effect`, without `by`.
+    output : label, default=None
+        Class, label or output, where there are several.
+    %(ax)s
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The difference or ratio to the medians with its interval at every quantile.
+
+    Raises
+    ------
+    TypeError
+        If `table` is no such table.
+    ValueError
+        If it lacks the output.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesmkl import GPMKLRegressor, KernelBank
+    >>> from bayesmkl.posterior import overall_effect, plot_overall_effect
+    >>> X = np.random.default_rng(0).normal(size=(40, 2))
+    >>> model = GPMKLRegressor(KernelBank(["rbf"], views="each")).fit(X, X[:, 0] + X[:, 1])
+    >>> plot_overall_effect(overall_effect(model, X, [0.25, 0.5, 0.75])).get_title(loc="left")
+    'Clear of the medians at 2 of 3 quantiles'
+    """
+    rows = _of_effects(table, output, by_feature=False)
+    ax = own_axes(ax, 5.6, 3.8)
+    mean, lower, upper = (rows[end].to_numpy() for end in ("mean", "lower", "upper"))
+    ax.vlines(rows["quantile"], lower, upper, color=COLORS[0], linewidth=1.8)
+    ax.plot(rows["quantile"], mean, MARKERS[0], color=COLORS[0], markeredgecolor="white", markersize=7)
+    level = _level(ax, table)
+    ax.set(xlabel="quantile of all features", ylabel=f"{table.attrs.get('unit', 'effect')}\nto the medians")
+    n_clear = int(((lower > level) | (upper < level)).sum())
+    ax.set_title(f"Clear of the medians at {n_clear} of {len(rows)} quantiles", loc="left")
+    tidy(ax, "both")
+    return ax
+
+
+@public
+def plot_effects(table: pd.DataFrame, output: Any = None, max_features: int = 9) -> np.ndarray:
+    """Show how the outcome changes along one feature, where the others are at their medians.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame of shape (n_rows, n_columns)
+        Of :func:`overall_effect` with ``by="feature"``.
+    output : label, default=None
+        Class, label or output, where there are several.
+    max_features : int, default=9
+        Features to show, those along which the mean changes most.
+
+    Returns
+    -------
+    ndarray of matplotlib.axes.Axes
+        One for each feature: the mean, its interval at every value, and paler the band that holds the whole curve.
+
+    Raises
+    ------
+    TypeError
+        If `table` is no such table.
+    ValueError
+        If it lacks the output.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesmkl import GPMKLRegressor, KernelBank
+    >>> from bayesmkl.posterior import overall_effect, plot_effects
+    >>> X = np.random.default_rng(0).normal(size=(40, 2))
+    >>> model = GPMKLRegressor(KernelBank(["rbf"], views="each")).fit(X, X[:, 0])
+    >>> axes = plot_effects(overall_effect(model, X, np.linspace(0.05, 0.95, 9), by="feature"))
+    >>> [ax.get_title(loc="left") for ax in axes]
+    ['x0', 'x1']
+    """
+    rows = _of_effects(table, output, by_feature=True)
+    ranges = rows.groupby("feature", sort=False)["mean"].agg(np.ptp)
+    names = ranges.sort_values(ascending=False, kind="stable").index
+    names = names[: check_integer("max_features", max_features, low=1)]
+    n_columns = min(3, len(names))
+    n_rows = -(-len(names) // n_columns)
+    figure = new_axes(3.0 * n_columns, 2.6 * n_rows)[0].figure
+    figure.clear()
+    grid = figure.subplots(n_rows, n_columns, sharey=True, squeeze=False).ravel()
+    for ax in grid[len(names) :]:
+        ax.remove()
+    for name, ax in zip(names, grid, strict=False):
+        own = rows[rows["feature"] == name].sort_values("value", kind="stable")
+        x = own["value"].to_numpy()
+        for ends, alpha in ((("band_lower", "band_upper"), 0.15), (("lower", "upper"), 0.25)):
+            ax.fill_between(x, *(own[end] for end in ends), color=COLORS[0], alpha=alpha, linewidth=0.0)
+        ax.plot(x, own["mean"], color=COLORS[0])
+        _level(ax, table)
+        ax.set_title(shorten(str(name), LONGEST), loc="left")
+        ax.set_xlabel("value")
+        tidy(ax, "both")
+    for ax in grid[: len(names) : n_columns]:
+        ax.set_ylabel(table.attrs.get("unit", "effect"))
+    return grid[: len(names)]
+
+
+def _of_effects(table: Any, output: Any, by_feature: bool) -> pd.DataFrame:
+    """Return the rows of one output in a table of `overall_effect`, checked."""
+    is_table = isinstance(table, pd.DataFrame) and {"quantile", "band_lower"} <= set(table.columns)
+    if not is_table or ("feature" in table) != by_feature:
+        call = f"overall_effect(model, X{', by=' + chr(34) + 'feature' + chr(34) if by_feature else ''})"
+        raise TypeError(f"`table` must be what `{call}` returns; got {shown(table)}. Call it first.")
+    return _of_one_output(table, output, "effects")
+
+
+def _level(ax: Axes, table: pd.DataFrame) -> float:
+    """Draw where nothing changes, and return it; ratios are on a logarithmic scale."""
+    is_ratio = table.attrs.get("unit", "").endswith("ratio")
+    if is_ratio:
+        ax.set_yscale("log")
+    level = 1.0 if is_ratio else 0.0
+    ax.axhline(level, color=NEUTRAL, linewidth=0.7, linestyle=(0, (4, 3)))
+    return level
+
+
 def _rows_of_output(table: Any, output: Any) -> pd.DataFrame:
     """Return the rows of one output in a table of features, checked."""
     if not isinstance(table, pd.DataFrame) or not {"feature", "size", "lower"} <= set(table.columns):
         raise TypeError(
             f"`table` must be what `feature_table` returns; got {shown(table)}. Call feature_table(model)."
         )
+    return _of_one_output(table, output, "slopes")
+
+
+def _of_one_output(table: pd.DataFrame, output: Any, what: str) -> pd.DataFrame:
+    """Return the rows of one output; raise where it is not there."""
     kinds = [name for name in ("class", "label", "output") if name in table]
     labels = table[kinds[0]].drop_duplicates().tolist() if kinds else []
-    _check_output(output, labels, output in labels, "slopes")
+    _check_output(output, labels, output in labels, what)
     return table if not kinds else table[table[kinds[0]] == output].reset_index(drop=True)
 
 

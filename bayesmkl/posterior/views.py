@@ -30,13 +30,15 @@ from bayesmkl.gp import GPMKLClassifier, GPMKLRegressor
 from bayesmkl.gp.conditioning import Sites, cavity, condition
 from bayesmkl.gp.parts import PartRows, prior_parts, revealed_moments
 from bayesmkl.gp.reading import HyperDraws
+from bayesmkl.gp.selection import alignments
 from bayesmkl.gp.unknown_points import CompletedKernels, find_centers
 from bayesmkl.kernels.presence import present_views, stack_with_absent
 from bayesmkl.outcomes import Gaussian
 from bayesmkl.posterior.fitted import FittedBEMKL, evenly, fitted_bemkl, public, unwrapped
-from bayesmkl.posterior.tables import monte_carlo_errors
+from bayesmkl.posterior.tables import errors_of_chains, monte_carlo_errors
 
 LEAST = 0.03  # how often two would both be out if they knew nothing of each other
+CREDIBLE, ALIKE = 0.95, 0.25  # probability of a credible set, alignment of kernels in it
 RARELY = 0.3  # part of that which alternatives are both out at most
 
 
@@ -70,7 +72,9 @@ def inclusion_table(model: BaseEstimator, by: str | None = None, *, fdr: float =
         * ``selected``: whether that is at most `fdr`;
         * ``alternative``, ``prob_either``: another one that is in nearly wherever this one is not, if there is one,
           and the probability that one of the two is in, or both. Where this is high and neither is selected, the data
-          do not tell which of them it is: read them together, or put their kernels into one view.
+          do not tell which of them it is: read them together, or put their kernels into one view;
+        * ``credible_set``, ``prob_set``: number of the credible set that it is in, from 1 on, and the probability, at
+          least .95, that one of the set is in the model. See Notes.
 
     Raises
     ------
@@ -91,10 +95,18 @@ def inclusion_table(model: BaseEstimator, by: str | None = None, *, fdr: float =
     The expected part of false ones is that of the posterior (Newton et al. 2004): right where the prior and the model
     are. How many groups matter is learned, so that many that do not matter make each of them less probable.
 
+    Where exposures are correlated, the data may tell that one of several matters, and not which. A credible set is
+    the answer, as in the susieR package (Wang et al. 2020): views whose kernels are alike (alignment of .25, a
+    correlation of .5 between features), as few as it takes for a probability of .95 that one of them is in. A set may
+    be of a single view.
+
     References
     ----------
     M. A. Newton, A. Noueiry, D. Sarkar and P. Ahlquist (2004), Detecting differential gene expression with a
     semiparametric hierarchical mixture method, Biostatistics 5, 155-176.
+
+    G. Wang, A. Sarkar, P. Carbonetto and M. Stephens (2020), A simple new approach to variable selection in
+    regression, with application to genetic fine mapping, Journal of the Royal Statistical Society B 82, 1273-1300.
 
     Examples
     --------
@@ -120,11 +132,12 @@ def inclusion_table(model: BaseEstimator, by: str | None = None, *, fdr: float =
     names, members = np.unique(groups, return_inverse=True)
     if not by_view:  # in their own order, each its own group
         names, members = np.array(groups, dtype=object), np.arange(len(groups))
-    tables = []
+    tables, member = [], np.eye(len(names))[members]
+    alike = _alike(fitted, member)
     for k in range(len(fitted.states)):
-        inside = (_included(fitted, k).astype(float) @ np.eye(len(names))[members]) > 0.5
+        inside = (_included(fitted, k).astype(float) @ member) > 0.5
         shares = np.bincount(members, weights=np.atleast_2d(fitted.estimator.kernel_shares_)[k])
-        table = _table(fitted, inside, names.tolist(), shares, fdr, "view" if by_view else "kernel")
+        table = _table(fitted, inside, names.tolist(), shares, fdr, "view" if by_view else "kernel", alike)
         if fitted.class_names is not None:
             table.insert(0, fitted.output_kind, fitted.class_names[k])
         tables.append(table)
@@ -147,10 +160,17 @@ def _included(fitted: FittedBEMKL, k: int) -> np.ndarray:
 
 
 def _table(
-    fitted: FittedBEMKL, inside: np.ndarray, names: list[str], shares: np.ndarray, fdr: float, kind: str
+    fitted: FittedBEMKL,
+    inside: np.ndarray,
+    names: list[str],
+    shares: np.ndarray,
+    fdr: float,
+    kind: str,
+    alike: np.ndarray,
 ) -> pd.DataFrame:
     """Return the rows of one model."""
     values = inside.astype(float)
+    numbers, of_sets = _credible_sets(inside, alike)
     probability = values.mean(axis=0)
     order = np.argsort(-probability, kind="stable")
     expected = np.cumsum(1.0 - probability[order]) / np.arange(1, len(order) + 1)
@@ -158,14 +178,49 @@ def _table(
     columns = {
         kind: np.array(names, dtype=object)[order],
         "prob_included": probability[order],
-        "prob_mcse": monte_carlo_errors(fitted, values, 0.03)["mean_mcse"][order],
+        "prob_mcse": _errors(fitted, values)[order],
         "share": shares[order],
         "fdr": expected,
         "selected": expected <= fdr,
         "alternative": [None if other[i] < 0 else names[other[i]] for i in order],
         "prob_either": np.where(other[order] < 0, np.nan, either[order]),
+        "credible_set": pd.array([n or None for n in numbers[order].tolist()], dtype="Int64"),
+        "prob_set": of_sets[order],
     }
     return pd.DataFrame(columns)
+
+
+def _errors(fitted: FittedBEMKL, values: np.ndarray) -> np.ndarray:
+    """Return Monte Carlo standard errors of means of what is in after every sweep, or in every draw."""
+    if fitted.selects_kernels and (shape := fitted.states[0].included.shape)[1]:
+        return errors_of_chains(values.reshape(*shape[:2], -1), 0.03)[0]
+    return monte_carlo_errors(fitted, values, 0.03)["mean_mcse"]
+
+
+def _alike(fitted: FittedBEMKL, member: np.ndarray) -> np.ndarray:
+    """Return alignments of the mean kernels of groups, (n_groups, n_groups); zeros where kernels are not there."""
+    if fitted.estimator.kernel_bank_ is None and not fitted.is_marginal:
+        return np.eye(member.shape[1])
+    inner = member.T @ alignments(fitted.training_stack()) @ member
+    size = np.sqrt(np.maximum(np.diag(inner), np.finfo(float).tiny))
+    return inner / size[:, None] / size
+
+
+def _credible_sets(inside: np.ndarray, alike: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the number of the set that each column is in, 0: none, and the probability that one of it is in."""
+    numbers, of_sets = np.zeros(inside.shape[1], dtype=int), np.full(inside.shape[1], np.nan)
+    for first in np.argsort(-inside.mean(axis=0), kind="stable"):
+        members, covered = [int(first)], inside[:, first]
+        while numbers[first] == 0 and covered.mean() < CREDIBLE:
+            candidates = np.flatnonzero((numbers == 0) & (alike[members] >= ALIKE).all(axis=0))
+            gains = (inside[:, candidates] & ~covered[:, None]).mean(axis=0)
+            if not gains.max(initial=0.0) > 0.0:
+                break
+            members.append(int(candidates[gains.argmax()]))
+            covered = covered | inside[:, members[-1]]
+        if numbers[first] == 0 and covered.mean() >= CREDIBLE:
+            numbers[members], of_sets[members] = numbers.max() + 1, covered.mean()
+    return numbers, of_sets
 
 
 def _alternatives(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

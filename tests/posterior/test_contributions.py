@@ -18,13 +18,24 @@ from bayesmkl import BEMKLClassifier, BEMKLRegressor, GPMKLClassifier, GPMKLRegr
 from bayesmkl.bemkl import NUTS, Gibbs
 from bayesmkl.discriminative.estimators.joint import GMKLClassifier, SimpleMKLClassifier
 from bayesmkl.discriminative.estimators.two_stage import LPBoostMKLClassifier
-from bayesmkl.gp import Design, Marginal
+from bayesmkl.gp import Design, GPMKLOrdinalClassifier, GPMKLSurvival, Marginal
 from bayesmkl.gp.conditioning import Sites, condition
 from bayesmkl.gp.covariances import Additive
 from bayesmkl.gp.parts import joint_moments
 from bayesmkl.kernels import Gaussian, Linear
 from bayesmkl.kernels.stacks.dense import DenseStack
-from bayesmkl.posterior import contributions, plot_component, plot_contributions, plot_waterfall
+from bayesmkl.posterior import (
+    contrast,
+    contributions,
+    overall_effect,
+    plot_component,
+    plot_contributions,
+    plot_effects,
+    plot_overall_effect,
+    plot_waterfall,
+)
+from bayesmkl.posterior.contributions import PartNames
+from bayesmkl.posterior.effects import _mixture, _with_rows
 
 FEW = Marginal(n_points=100, n_draws=200)
 BANK = KernelBank([Gaussian(width=1), Linear()], views={"signal": 0, "noise": 1}, normalize="center")
@@ -44,6 +55,7 @@ def with_nan(values, rows=(0, 3), column=1):
 
 SITES = np.column_stack([X, np.arange(30) % 7, np.arange(30) % 3, np.full(30, 0.5)])
 NEW_SITES = np.column_stack([NEW, np.arange(6), [0, 1, 2, 2, 5, 5], np.linspace(-1, 1, 6)])
+TIMES = np.rec.fromarrays([np.arange(30) % 3 > 0, np.exp(1 + 2 * Y)], names="event,time")
 CASES = {
     "process": lambda: (GPMKLRegressor(BANK, inference=FEW).fit(X, 10 + 5 * Y), NEW),
     "targets": lambda: (GPMKLRegressor(BANK, inference=FEW).fit(X, np.column_stack([Y, X[:, 1]])), NEW),
@@ -80,6 +92,18 @@ CASES = {
     "bemkl absent views": lambda: (
         BEMKLRegressor(BANK, missing_views="integrate").fit(with_nan(X), Y),
         with_nan(NEW),
+    ),
+    "times": lambda: (GPMKLSurvival(BANK, inference=FEW).fit(X, TIMES), NEW),
+    "grades": lambda: (GPMKLOrdinalClassifier(BANK, inference=FEW).fit(X, np.digitize(Y, [-0.5, 0.5])), NEW),
+    "landmarks": lambda: (
+        GPMKLRegressor(
+            KernelBank([Gaussian(width=1), Linear()], BANK.views, landmarks=12), inference=FEW
+        ).fit(X, Y),
+        NEW,
+    ),
+    "learned": lambda: (
+        GPMKLRegressor(KernelBank([Gaussian(width="each"), Linear()], BANK.views), inference=FEW).fit(X, Y),
+        NEW,
     ),
     "simplemkl": lambda: (SimpleMKLClassifier(BANK).fit(X, THREE), NEW),
     "lpboost": lambda: (LPBoostMKLClassifier(BANK, cv=3).fit(X, Y > 0), NEW),
@@ -260,3 +284,167 @@ def test_plots_name_what_is_wrong(many, fits):
         plot_contributions(several)
     plot_contributions(several, output="low")
     plt.close("all")
+
+
+# ------------------------------------------------------------------------------------------------------- contrasts
+
+PROCESSES = [kind for kind in CASES if kind not in ("gibbs", "simplemkl", "lpboost") and "bemkl" not in kind]
+FIRST, SECOND = [0, 1, 2, 3], [0, 2, 3, 1]
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("kind", [*PROCESSES, "bemkl", "bemkl classes", "gibbs"])
+def test_contrasts_are_differences_of_scores_and_zero_of_the_same_rows(kind, fits):
+    model, rows = fits(kind)
+    table = contrast(model, rows[FIRST], rows[SECOND], scale="difference", random_state=0)
+    method = "predict" if hasattr(model, "y_scale_") and kind != "counts" else "predict_latent"
+    score = np.asarray(getattr(model, method)(rows)) * getattr(model, "log_time_scale_", 1.0)
+    difference = (score[FIRST] - score[SECOND]).T.ravel()
+    np.testing.assert_allclose(table["mean"], difference, rtol=0, atol=1e-10)
+    assert (table["lower"] <= table["upper"]).all()
+    ends = table[["mean", "lower", "upper"]].to_numpy().reshape(-1, 4, 3)
+    assert (ends[:, 0] == 0.0).all()
+    assert (ends[:, 1:, 2] > ends[:, 1:, 1]).all()
+    parts = contrast(model, rows[FIRST], rows[SECOND], "view", scale="difference", random_state=0)
+    keys = [name for name in ("class", "output", "row") if name in parts]
+    np.testing.assert_allclose(
+        parts.groupby(keys)["mean"].sum().sort_values(), np.sort(difference), atol=1e-10
+    )
+
+
+@pytest.mark.parametrize("kind", PROCESSES)
+def test_scores_of_rows_that_are_compared_have_the_variances_of_predictions(kind, fits):
+    model, rows = fits(kind)
+    fitted = _with_rows(model)
+    named = PartNames(["score"], ["score"], np.ones((1, len(fitted.kernel_names)), dtype=bool))
+    alone = _mixture(fitted, model._validate_rows(rows), np.eye(len(rows))[None], named, None, None)
+    square = alone.std**2 + (alone.mean - alone.total_mean) ** 2
+    std = np.sqrt(np.tensordot(alone.probability, square, 1))[:, 0, 0]
+    expected = model.predict_latent(rows, return_std=True)[1]
+    units = model.y_scale_[model._task(rows)] if kind == "tasks" else model._score_units()
+    np.testing.assert_allclose(std.T.squeeze(), expected * units, rtol=1e-6)
+
+
+@pytest.mark.parametrize("normalize", ["center", "spherical", ("center", "spherical"), "trace"])
+def test_contrasts_at_fixed_hyperparameters_are_those_of_the_joint_formula(normalize):
+    """Kernels, normalizations and the process of training and new rows by their definitions."""
+    bank = KernelBank([Gaussian(width=1), Linear()], BANK.views, normalize=normalize)
+    model = GPMKLRegressor(bank, together=False, inference=FEW).fit(X, 10 + 5 * Y)
+    draws = model.posterior_
+    model.posterior_ = draws._replace(point=np.zeros_like(draws.point), predictive=np.empty(0))
+    every, total = np.vstack([X, NEW]), 9.0
+    for m, own in enumerate(draws.kernel_weights[0]):
+        x = every[:, m // 2]
+        kernel = np.multiply.outer(x, x) if m % 2 else np.exp(-0.5 * np.subtract.outer(x, x) ** 2)
+        for step in [normalize] if isinstance(normalize, str) else normalize:
+            if step == "center":
+                means = kernel[:, :30].mean(axis=1)
+                kernel = kernel - means - means[:, None] + means[:30].mean()
+            elif step == "spherical":
+                kernel = kernel / np.sqrt(np.multiply.outer(kernel.diagonal(), kernel.diagonal()))
+            else:
+                kernel = kernel / kernel.diagonal()[:30].mean()
+        train = kernel[:30, :30]
+        total = total + own**2 * kernel / (train.diagonal().mean() - train.mean())
+    noisy = total[:30, :30] + draws.parameters[0, 0, 0] ** 2 * np.eye(30)
+    cov = total[30:, 30:] - total[30:, :30] @ np.linalg.solve(noisy, total[:30, 30:])
+    weights = np.eye(6)[FIRST] - np.eye(6)[SECOND]
+    std = model.y_scale_ * np.sqrt(np.einsum("cr,rs,cs->c", weights, cov, weights))
+    table = contrast(model, NEW[FIRST], NEW[SECOND])
+    np.testing.assert_allclose((table["upper"] - table["lower"])[1:], 2 * 1.8807936 * std[1:], rtol=1e-6)
+
+
+@pytest.mark.parametrize(("kind", "unit"), [("counts", "rate ratio"), ("times", "time ratio")])
+def test_ratios_are_exponentials_of_differences(kind, unit, fits):
+    model, rows = fits(kind)
+    ratio = contrast(model, rows[FIRST], rows[SECOND])
+    difference = contrast(model, rows[FIRST], rows[SECOND], scale="difference")
+    ends = ["mean", "lower", "upper"]
+    np.testing.assert_allclose(ratio[ends], np.exp(difference[ends]))
+    assert ratio.attrs["unit"] == unit
+    assert (ratio.loc[0, ends] == 1.0).all()
+
+
+@pytest.mark.parametrize("likelihood", ["probit", "logit"])
+def test_odds_ratios_are_those_of_draws(likelihood):
+    model = GPMKLClassifier(BANK, likelihood=likelihood, inference=FEW).fit(X, Y + rng.normal(size=30) > 0)
+    table = contrast(model, NEW[FIRST], NEW[SECOND], scale="ratio", random_state=0)
+    assert table.attrs["unit"] == "odds ratio"
+    assert (table.loc[0, ["mean", "lower", "upper"]] == 1.0).all()
+    difference = contrast(model, NEW[FIRST], NEW[SECOND])
+    # log odds are 1.6 to 1.8 times a probit's score near one half, and more in tails
+    factor = np.log(table["mean"])[1:] / difference["mean"][1:]
+    assert ((factor > 1.5) & (factor < 3.0)).all() if likelihood == "probit" else np.allclose(factor, 1.0)
+
+
+def test_quantiles_are_compared_with_medians(fits):
+    model, _ = fits("process")
+    q = [0.1, 0.5, 0.9]
+    table = overall_effect(model, X, q, random_state=0)
+    rows = np.quantile(X, q, axis=0)
+    ends = ["mean", "lower", "upper"]
+    by_hand = contrast(model, rows, np.median(X, axis=0)[None])
+    np.testing.assert_allclose(table[ends], by_hand[ends], rtol=0, atol=1e-9)
+    assert (table["band_lower"] <= table["lower"] + 0.1).all()
+    alone = overall_effect(model, X, q, by="feature", random_state=0)
+    assert alone["feature"].tolist() == ["x0"] * 3 + ["x1"] * 3
+    rows[:, 1] = np.median(X[:, 1])
+    by_hand = contrast(model, rows, rows[[1]])
+    np.testing.assert_allclose(alone[ends][:3], by_hand[ends], rtol=0, atol=1e-9)
+    one = overall_effect(model, X, q, views="signal")
+    np.testing.assert_allclose(one[ends], by_hand[ends], rtol=0, atol=1e-9)
+    assert (table.loc[1, ends] == 0.0).all()
+    assert plot_overall_effect(table).get_ylabel().startswith("difference in units of the target")
+    assert [ax.get_title(loc="left") for ax in plot_effects(alone)] == ["x0", "x1"]
+
+
+def test_bands_hold_whole_curves_as_often_as_they_say(fits):
+    model, _ = fits("process")
+    q = np.linspace(0.05, 0.95, 9)
+    found = overall_effect(model, X, q, by="feature", ci_prob=0.8, random_state=0)
+    fitted, medians = _with_rows(model), np.median(X, axis=0)
+    rows = np.vstack([np.column_stack([np.quantile(X[:, 0], q), np.full(9, medians[1])]), medians])
+    named = PartNames(["score"], ["score"], np.ones((1, 5), dtype=bool))
+    weights = (np.eye(10)[:9] - np.eye(10)[9])[None]
+    drawn = _mixture(fitted, rows, weights, named, None, None).draw(4000, np.random.default_rng(1))[
+        :, 0, 0, 0
+    ]
+    own = found[found["feature"] == "x0"]
+    inside = (drawn >= own["band_lower"].to_numpy() - 1e-6) & (drawn <= own["band_upper"].to_numpy() + 1e-6)
+    assert inside.all(axis=1).mean() == pytest.approx(0.8, abs=0.03)
+    assert ((own["upper"] - own["lower"]) <= (own["band_upper"] - own["band_lower"]) * 1.05 + 1e-9).all()
+
+
+def test_rows_that_cannot_be_compared_are_named(fits):
+    model, rows = fits("process")
+    kernels = np.stack([X @ X.T], axis=-1)
+    frame = pd.DataFrame(X, columns=["dose", "site"]).assign(site=["left", "right"] * 15)
+    absent, _ = fits("absent views")
+    cases = [
+        (lambda: contrast(model, with_nan(rows), rows), "`A` must hold rows that `model` can predict.*NaN"),
+        (lambda: contrast(model, rows, rows[:, :1]), "`B` must hold rows.*1 features"),
+        (lambda: contrast(model, rows[:2], rows[:3]), "same number of rows.*got 2 and 3"),
+        (lambda: contrast(model, rows, rows, scale="ratio"), "numbers have no ratio"),
+        (lambda: contrast(fits("grades")[0], rows, rows, scale="ratio"), "grades have neither units"),
+        (lambda: contrast(fits("labels")[0], rows, rows, scale="ratio"), "each class against the rest"),
+        (lambda: contrast(model, rows, rows, "feature"), "`by` must be one of"),
+        (
+            lambda: contrast(absent, with_nan(rows, range(6)), with_nan(rows, range(6)), "view"),
+            "rows with the view 'noise'; all of them lack it",
+        ),
+        (lambda: overall_effect(absent, with_nan(X, range(30))), "samples with the view 'noise'"),
+        (lambda: overall_effect(model, frame), "column 'site' of the view 'noise' holds categories"),
+        (lambda: overall_effect(model, X, [25, 75]), "`quantiles` must be numbers from 0 to 1"),
+        (lambda: overall_effect(model, X, views="genes"), "`views` must be among 'signal', 'noise'"),
+        (lambda: overall_effect(fits("tasks")[0], SITES[:, [0, 1, 3]]), "must have no tasks"),
+        (
+            lambda: contrast(GPMKLRegressor("precomputed", inference=FEW).fit(kernels, Y), rows, rows),
+            "precomputed kernels, which do not say",
+        ),
+        (lambda: contrast(*fits("bemkl absent views"), rows), "all views of a BEMKLRegressor"),
+    ]
+    for call, message in cases:
+        with pytest.raises(ValueError, match=message):
+            call()
+    with pytest.raises(TypeError, match="`table` must be what `overall_effect"):
+        plot_effects(overall_effect(model, X, [0.25, 0.75]))
