@@ -20,12 +20,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from bayesmkl._numerics.acceleration import CovarianceCoordinate
-from bayesmkl._numerics.arrays import Array, namespace, special_functions
+from bayesmkl._numerics.arrays import Array, is_numpy, namespace, special_functions
 from bayesmkl._numerics.linalg import DiagonalPlusLowRank, bordered, plus_diagonal, spd_inverse
 from bayesmkl.kernels.stacks.base import Stack
 
@@ -615,7 +616,9 @@ def gamma_divergence(shape: Array, rate: Array, prior_shape: Array | float, prio
     from_rates = (
         prior_shape * (change - _log_ratio(prior_rate, rate, change)) + (shape - prior_shape) * change
     )
-    return _shape_divergence(prior_shape, shape) + from_rates
+    numbers = is_numpy(rate) and shape.ndim == prior_shape.ndim == 0
+    of_shapes = _divergence_of_numbers if numbers else _shape_divergence
+    return of_shapes(prior_shape[()], shape[()]) + from_rates
 
 
 def _log_ratio(top: Array | float, bottom: Array, change: Array) -> Any:
@@ -623,6 +626,12 @@ def _log_ratio(top: Array | float, bottom: Array, change: Array) -> Any:
     xp = namespace(change)
     near = xp.abs(change) < 0.5
     return xp.where(near, xp.log1p(xp.where(near, change, 0.0)), xp.log(top) - xp.log(bottom))
+
+
+@lru_cache(maxsize=64)
+def _divergence_of_numbers(a: np.floating, b: np.floating) -> Any:
+    """Return ``D(a, b)`` of two numbers: shapes of most factors are the same in every sweep."""
+    return _shape_divergence(np.asarray(a), np.asarray(b))
 
 
 def _shape_divergence(a: Array | float, b: Array) -> Any:
