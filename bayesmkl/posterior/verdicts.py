@@ -59,8 +59,8 @@ def word_of(log_bayes_factor: float) -> str:
 def verdicts(model: BaseEstimator) -> dict[str, Verdict]:
     """Say of all views together, and of each view, how much evidence there is that it predicts the outcome.
 
-    Above a log Bayes factor of 3 the evidence is "clear", from 1 to 3 "weak", from -1 to 1 there is "no evidence", and
-    below -1 "evidence against".
+    Above a log Bayes factor of 3 the evidence is "clear", from 1 to 3 "weak", from -1 to 1 there is "no evidence",
+    and below -1 "evidence against".
 
     Parameters
     ----------
