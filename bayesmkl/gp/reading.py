@@ -200,6 +200,8 @@ class HyperDraws(NamedTuple):
         predictions are made from all points.
     log_widths : ndarray of shape (n_points, n_values)
         Logs of widths of kernels that are inferred, in units of their prior's median, kernel after kernel.
+    coordinates : ndarray of shape (n_points, n_coordinates)
+        The points in the coordinates of `bayesmkl.gp.hyperpriors`, in which the prior is standard normal.
     """
 
     kernel_weights: np.ndarray
@@ -219,6 +221,7 @@ class HyperDraws(NamedTuple):
     covariances: np.ndarray = np.empty((0, 0, 0), dtype=np.float32)
     predictive: np.ndarray = np.empty(0)
     log_widths: np.ndarray = np.empty((0, 0))
+    coordinates: np.ndarray = np.empty((0, 0))
 
     @property
     def weights(self) -> np.ndarray:
@@ -403,6 +406,7 @@ def read(
         units,
         np.empty((len(points) if are_many else 0, n_samples, n_samples), dtype=np.float32),
         log_widths=log_widths,
+        coordinates=weighted.coordinates[points],
     )
     left_out, taken_out = np.empty((2, *shape))
     residuals, of_parts = np.empty((2, n_draws, n_outputs, n_samples))
