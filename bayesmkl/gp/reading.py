@@ -205,6 +205,8 @@ class HyperDraws(NamedTuple):
         where they were not asked for.
     included : bool ndarray of shape (n_chains, n_sweeps, n_kernels)
         Which kernels are in after every sweep of chains over sets of kernels, of which `point` has some; else empty.
+    coordinates : ndarray of shape (n_points, n_coordinates)
+        The points in the coordinates of `bayesmkl.gp.hyperpriors`, in which the prior is standard normal.
     """
 
     kernel_weights: np.ndarray
@@ -226,6 +228,7 @@ class HyperDraws(NamedTuple):
     log_widths: np.ndarray = np.empty((0, 0))
     variances: np.ndarray = np.empty((0, 0, 0))
     included: np.ndarray = np.empty((0, 0, 0), dtype=bool)
+    coordinates: np.ndarray = np.empty((0, 0))
 
     @property
     def weights(self) -> np.ndarray:
@@ -414,6 +417,7 @@ def read(
         np.empty((len(points) if are_many else 0, n_samples, n_samples), dtype=np.float32),
         log_widths=log_widths,
         included=weighted.included,
+        coordinates=weighted.coordinates[points],
     )
     left_out, taken_out = np.empty((2, *shape))
     residuals, of_parts = np.empty((2, n_draws, n_outputs, n_samples))
