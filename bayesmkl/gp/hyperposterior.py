@@ -628,11 +628,13 @@ def draw_importance(
     ]
     coordinates = np.empty((0, len(mode.coordinates)))
     points: list[Point] = []
+    own: list[float] = []  # log densities of draws by what they were drawn from
     pareto_k, ess = np.inf, 0.0
     while len(proposals) <= N_ROUNDS or (
         (pareto_k >= GOOD_K or ess < LEAST_DRAWS) and len(proposals) <= 2 * N_ROUNDS
     ):
         new = proposals[-1].draw(n_draws // N_ROUNDS, rng)
+        own.extend(proposals[-1].log_density(new))
         several = model.covariance.stack.n_kernels > MANY
         matrices = covariance_matrices(model, new) if several else [None] * len(new)
         coordinates = np.vstack([coordinates, new])
@@ -645,14 +647,16 @@ def draw_importance(
             if report is not None:
                 report(len(points), "")
         mixture = logsumexp([proposal.log_density(coordinates) for proposal in proposals], axis=0)
-        log_ratios = np.array([point.log_density for point in points]) - mixture + np.log(len(proposals))
+        log_density = np.array([point.log_density for point in points])
+        log_ratios = log_density - mixture + np.log(len(proposals))
         log_weights, found = smooth_weights(log_ratios)
         pareto_k = float(found)
         weights = np.exp(log_weights - logsumexp(log_weights))
         ess = float(1.0 / (weights**2).sum())
         proposals.append(proposals[-1].adapted(coordinates, weights))
     of_prior = -0.5 * coordinates.shape[1] * np.log(2.0 * np.pi)  # which the log posterior leaves out
-    log_evidence = float(logsumexp(log_ratios) - np.log(len(log_ratios)) + of_prior)
+    # later densities were fitted to earlier draws and are too high there: the evidence takes each draw's own one
+    log_evidence = float(logsumexp(log_density - own) - np.log(len(own)) + of_prior)
     return Draws(coordinates, weights, tuple(points), log_evidence, pareto_k, ess)
 
 

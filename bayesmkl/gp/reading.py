@@ -203,6 +203,8 @@ class HyperDraws(NamedTuple):
     variances : ndarray of shape (n_draws, n_outputs, n_kernels + n_views + 1)
         Of that draw's parts over the training samples: those of kernels, of views, and of all of them together; empty
         where they were not asked for.
+    coordinates : ndarray of shape (n_points, n_coordinates)
+        The points in the coordinates of `bayesmkl.gp.hyperpriors`, in which the prior is standard normal.
     """
 
     kernel_weights: np.ndarray
@@ -223,6 +225,7 @@ class HyperDraws(NamedTuple):
     predictive: np.ndarray = np.empty(0)
     log_widths: np.ndarray = np.empty((0, 0))
     variances: np.ndarray = np.empty((0, 0, 0))
+    coordinates: np.ndarray = np.empty((0, 0))
 
     @property
     def weights(self) -> np.ndarray:
@@ -410,6 +413,7 @@ def read(
         units,
         np.empty((len(points) if are_many else 0, n_samples, n_samples), dtype=np.float32),
         log_widths=log_widths,
+        coordinates=weighted.coordinates[points],
     )
     left_out, taken_out = np.empty((2, *shape))
     residuals, of_parts = np.empty((2, n_draws, n_outputs, n_samples))

@@ -31,11 +31,11 @@ class WidthPrior(NamedTuple):
     @property
     def n_coordinates(self) -> int:
         """Number of coordinates."""
-        return sum(_n_coordinates(one) for one in self.kernels)
+        return sum(n_coordinates_of(one) for one in self.kernels)
 
     def values(self, coordinates: np.ndarray) -> Mapped:
         """Return the log widths of some coordinates."""
-        ends = np.cumsum([_n_coordinates(one) for one in self.kernels])[:-1]
+        ends = np.cumsum([n_coordinates_of(one) for one in self.kernels])[:-1]
         mapped = [
             _of_features(own) if one.each else Mapped(LOG_STD * own, lambda gradient: LOG_STD * gradient)
             for one, own in zip(self.kernels, np.split(coordinates, ends), strict=True)
@@ -49,7 +49,8 @@ class WidthPrior(NamedTuple):
         return Mapped(np.concatenate([own.values for own in mapped]), pull)
 
 
-def _n_coordinates(kernel: Any) -> int:
+def n_coordinates_of(kernel: Any) -> int:
+    """Return how many coordinates the widths of a kernel have."""
     return 1 + kernel.n_values if kernel.each else 1
 
 

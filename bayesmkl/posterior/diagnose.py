@@ -31,7 +31,7 @@ from bayesmkl.posterior.explained import noise_variances, part_variances
 from bayesmkl.posterior.fitted import FittedBEMKL, fitted_bemkl, public
 from bayesmkl.posterior.loo import LeaveOneOut, leave_one_out, leave_one_out_by_cavities
 from bayesmkl.posterior.refine import PLURALS, valid_intervals, why_not_sampled
-from bayesmkl.posterior.relevance import CLEAR, relevance, why_no_refits
+from bayesmkl.posterior.relevance import PREDICTS, relevance, why_no_refits
 from bayesmkl.posterior.tables import kernel_table
 
 FEWEST_DRAWS = 100
@@ -629,13 +629,14 @@ def signal_section(
     if "log_evidence_diff" in values:
         text += f"; log Bayes factor {values['log_evidence_diff']:+.1f}"
     lines += checks.line_of_text(f"{text}.")
-    signal = row["verdict"] == "signal"
+    signal, values["evidence"] = row["verdict"] in PREDICTS, row["verdict"]
+    by_elpd = row["verdict_by"] == "elpd"
+    by = "by left-out samples, since this model has no evidence" if by_elpd else "by the log Bayes factor"
     advice = (
-        f"Signal: left-out samples are predicted better than without kernels, by more than {CLEAR:g} standard "
-        "errors. `relevance` says which views that needs."
+        f"The kernels predict the outcome ({row['verdict']}, {by}). `relevance` says which views that needs."
         if signal
-        else "No signal: left-out samples are not predicted measurably better than without kernels. Shares divide "
-        "what may be nothing: do not read them."
+        else f"No evidence that the kernels predict the outcome ({by}). Shares divide what may be nothing: do not "
+        "read them. More samples may show what these do not."
     )
     return checks.Section("signal", "Signal", values, lines, "good" if signal else "caution", advice)
 

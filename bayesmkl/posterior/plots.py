@@ -17,9 +17,9 @@ from bayesmkl._utils.validation import check_axes, check_flag, check_integer, ch
 from bayesmkl.posterior.checks import reliability
 from bayesmkl.posterior.explained import unit_of
 from bayesmkl.posterior.fitted import fitted_bemkl, public
+from bayesmkl.posterior.relevance import AGAINST, NO_EVIDENCE
 from bayesmkl.posterior.summary import view_table
 from bayesmkl.posterior.tables import kernel_table
-from bayesmkl.posterior.verdicts import AGAINST, NO_EVIDENCE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

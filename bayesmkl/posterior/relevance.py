@@ -61,11 +61,17 @@ THROUGH_LANDMARKS = (
     "it compares samples with landmarks. Fit one with `landmarks=None` to some of the samples, or compare "
     "predictions of held-out samples: `bayesmkl.evaluation.compare_models`."
 )
-CLEAR = 2.0  # standard errors beyond which a difference is called one
+CLEAR_FROM = 3.0  # log Bayes factor from which on a verdict is "clear"
+WEAK_FROM = 1.0  # and "weak"
+AGAINST_BELOW = -1.0  # below it there is evidence against the view
+CLEAR, WEAK, NO_EVIDENCE, AGAINST, UNKNOWN = "clear", "weak", "no evidence", "evidence against", "not shown"
+PREDICTS = (CLEAR, WEAK)
+LARGE = (
+    2.0  # standard errors of a difference in accuracy, beyond which it is "clear" where there is no evidence
+)
 N_FOLDS = 10
 TOL = 1e-4  # of the bound in folds: probabilities need no more
 ALL = "all"  # name of the row of all views together
-VERDICTS = {True: ("signal", "no signal"), False: ("needed", "not shown")}
 MOST_PAIRS = 21  # that are asked about one by one where nobody says so
 INTERACTION_DRAWS = 400
 
@@ -109,9 +115,11 @@ def relevance(
           signal;
         * ``pareto_k``: :math:`\hat k` of the fit without it, as `pareto_k_` of the model: above 0.7 do not rely on
           the row; NaN of fits without importance weights;
-        * ``verdict``: of all "signal" where the difference is above two standard errors, else "no signal"; of a view
-          "needed" or "not shown". A view is not needed where others say the same. Without a view the part "views
-          together" is that of the others.
+        * ``verdict``: "clear" where ``log_evidence_diff`` is above 3, "weak" from 1 to 3, "no evidence" from -1 to 1,
+          "evidence against" below. "No evidence" is not evidence of absence, and a view is not needed where others
+          say the same. Without a view the part "views together" is that of the others;
+        * ``verdict_by``: "evidence", or "elpd" where there is none: then "clear" is an ``elpd_diff`` above two
+          standard errors, and all else "no evidence".
 
     Raises
     ------
@@ -130,6 +138,7 @@ def relevance(
     See Also
     --------
     interaction_table : Which views act together.
+    bayesmkl.posterior.verdicts.verdicts : Verdicts by evidence without refits.
 
     Notes
     -----
@@ -141,8 +150,8 @@ def relevance(
 
     Without kernels BEMKL is a model of its intercepts, which are integrated over exactly.
 
-    Standard errors are too small where there are few samples (Sivula et al. 2020): below about 100 read "signal" with
-    care.
+    Standard errors are too small where there are few samples (Sivula et al. 2020): below about 100 read verdicts by
+    "elpd" with care.
 
     References
     ----------
@@ -164,12 +173,12 @@ def relevance(
     >>> bank = KernelBank(["rbf"], views={"signal": 0, "noise": 1})
     >>> table = relevance(GPMKLRegressor(bank, together=False).fit(X, np.sin(2 * X[:, 0])))
     >>> print(table[["without", "verdict"]].to_string(index=False))
-    without   verdict
-        all    signal
-     signal    needed
-      noise not shown
-    >>> relevance(BEMKLRegressor(bank).fit(X, X[:, 0]), by="all")["verdict"][0]
-    'signal'
+    without          verdict
+        all            clear
+     signal            clear
+      noise evidence against
+    >>> relevance(BEMKLRegressor(bank).fit(X, X[:, 0]), by="all")[["verdict", "verdict_by"]].values.tolist()
+    [['clear', 'elpd']]
     """
     fitted = fitted_bemkl(model, of_outcome=False)
     check_flag("verbose", verbose)
@@ -185,9 +194,9 @@ def relevance(
     rows = []
     for name, mask, without in zip([ALL, *names], kept, found, strict=True):
         difference = own.ahead_of(without)
-        verdict = VERDICTS[name == ALL][0 if is_clear(difference) else 1]
+        verdict = verdict_of(difference, fitted.inference == "vb")
         share = {"without": name, "share": float(shares[~mask].sum())}
-        rows.append(share | difference | {"pareto_k": without.pareto_k, "verdict": verdict})
+        rows.append(share | difference | {"pareto_k": without.pareto_k} | verdict)
     table = pd.DataFrame(rows)
     if fitted.inference == "vb":  # these are bounds
         table = table.rename(columns={"log_evidence_diff": "elbo_diff"})
@@ -410,9 +419,33 @@ class Accuracy(NamedTuple):
         return found if np.isnan(gain) else found | {"log_evidence_diff": gain}
 
 
-def is_clear(difference: dict[str, float]) -> bool:
-    """Return whether `Accuracy.ahead_of` is above two standard errors."""
-    return difference["elpd_diff"] > CLEAR * difference["se"]
+def word_of(log_bayes_factor: float) -> str:
+    """Return the word for a log Bayes factor.
+
+    Above 3 the evidence is "clear" (odds of 20 to 1), from 1 to 3 "weak", from -1 to 1 there is "no evidence" either
+    way, and below -1 "evidence against". NaN is "not shown".
+
+    Examples
+    --------
+    >>> [word_of(value) for value in (4.0, 2.0, 0.0, -2.0, float("nan"))]
+    ['clear', 'weak', 'no evidence', 'evidence against', 'not shown']
+    """
+    if np.isnan(log_bayes_factor):
+        return UNKNOWN
+    if log_bayes_factor > WEAK_FROM:
+        return CLEAR if log_bayes_factor > CLEAR_FROM else WEAK
+    return NO_EVIDENCE if log_bayes_factor >= AGAINST_BELOW else AGAINST
+
+
+def verdict_of(difference: dict[str, float], is_bound: bool) -> dict[str, str]:
+    """Return the verdict on what `Accuracy.ahead_of` says, and what it is by.
+
+    Without an evidence, or where that is a lower bound, accuracy decides. It can show what is there alone.
+    """
+    if "log_evidence_diff" in difference and not is_bound:
+        return {"verdict": word_of(difference["log_evidence_diff"]), "verdict_by": "evidence"}
+    is_large = difference["elpd_diff"] > LARGE * difference["se"]
+    return {"verdict": CLEAR if is_large else NO_EVIDENCE, "verdict_by": "elpd"}
 
 
 def refitted(jobs: Sequence[Callable[[], Accuracy]], verbose: bool) -> list[Accuracy]:
@@ -505,12 +538,21 @@ class ProcessRefits:
 
     def fit(self, kept: np.ndarray) -> Accuracy:
         """Fit with the kernels of a mask."""
+        return Accuracy(*self.estimator._refit(*self.kernels(kept)))
+
+    def without_kernels(self) -> Accuracy:
+        """Fit without kernels."""
+        return self.fit(np.zeros(self.stack.n_kernels, dtype=bool))
+
+    def kernels(self, kept: np.ndarray) -> tuple[Stack, np.ndarray]:
+        """Return the kernels of a mask, and their positions; the part "views together" is that of these.
+
+        Without any there is a constant one, which says nothing that the intercept does not.
+        """
         if not kept.any():
-            return self.without_kernels()
+            return DenseStack(np.ones((1, self.stack.n_rows, self.stack.n_train))), np.zeros(1, dtype=int)
         positions, kernels = np.flatnonzero(kept), None
-        if (
-            self.estimator._has_together and kept[-1] and not kept.all()
-        ):  # the part of the views that are left
+        if self.estimator._has_together and kept[-1] and not kept.all():
             of_views = ViewsOfModel(self.estimator, self.stack, positions[:-1])
             positions, kernels = positions[:-1], of_views.products([])
         stack = self.stack.select(positions)
@@ -518,12 +560,7 @@ class ProcessRefits:
             learned, stack = stack.learned, DenseStack(np.concatenate([stored_array(stack), kernels]))
             stack = LearnedStack(stack, learned) if learned else stack
             positions = np.append(positions, len(kept) - 1)
-        return Accuracy(*self.estimator._refit(stack, positions))
-
-    def without_kernels(self) -> Accuracy:
-        """Fit with a constant kernel, which says nothing that the intercept does not."""
-        nothing = DenseStack(np.ones((1, self.stack.n_rows, self.stack.n_train)))
-        return Accuracy(*self.estimator._refit(nothing, np.zeros(1, dtype=int)))
+        return stack, positions
 
 
 class BEMKLRefits:

@@ -24,6 +24,7 @@ from bayesmkl.posterior.explained import ALL, NOISE, explained_draws, unit_of
 from bayesmkl.posterior.fitted import FittedBEMKL, fitted_bemkl, public
 from bayesmkl.posterior.loo import leave_one_out_by_cavities, log_predictive_of_points
 from bayesmkl.posterior.refine import PLURALS, valid_intervals
+from bayesmkl.posterior.relevance import AGAINST, PREDICTS
 from bayesmkl.posterior.tables import (
     OF_SHARES,
     QUANTILES,
@@ -36,7 +37,7 @@ from bayesmkl.posterior.tables import (
 from bayesmkl.posterior.verdicts import has_evidence, sentence, verdicts
 
 MOST_VIEWS = 6  # on the page of a summary
-SETTLED = ("clear", "weak", "evidence against")  # verdicts that leave no question open
+SETTLED = (*PREDICTS, AGAINST)  # verdicts that leave no question open
 ENDS = ("", "_lower", "_upper")
 WIDE = 0.2  # interval of explained variance from which on it is a question that stays open
 

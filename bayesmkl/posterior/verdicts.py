@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from bayesmkl.posterior.fitted import FittedBEMKL, fitted_bemkl
-from bayesmkl.posterior.relevance import ProcessRefits, why_no_refits
+from bayesmkl._utils.threads import blas_threads_for
+from bayesmkl.gp.hyperposterior import HOPELESS_K
+from bayesmkl.gp.smaller import smaller_evidence
+from bayesmkl.posterior.fitted import FittedBEMKL, fitted_bemkl, public
+from bayesmkl.posterior.relevance import AGAINST, PREDICTS, UNKNOWN, ProcessRefits, why_no_refits, word_of
 
 ALL_VIEWS = "all views"
-CLEAR_FROM = 3.0  # log Bayes factor from which on a verdict is "clear"
-WEAK_FROM = 1.0  # and "weak"
-AGAINST_BELOW = -1.0  # below it there is evidence against the view
-CLEAR, WEAK, NO_EVIDENCE, AGAINST, UNKNOWN = "clear", "weak", "no evidence", "evidence against", "not shown"
+MOST_VIEWS = 32  # of which each has a verdict
+# By models: the posterior that verdicts belong to, and these.
+KNOWN: WeakKeyDictionary[BaseEstimator, tuple[Any, dict[str, Verdict]]] = WeakKeyDictionary()
 
 
 class Verdict(NamedTuple):
@@ -35,43 +38,45 @@ class Verdict(NamedTuple):
     @property
     def predicts(self) -> bool:
         """Whether there is evidence, clear or weak, for the view."""
-        return self.word in (CLEAR, WEAK)
+        return self.word in PREDICTS
 
 
-def word_of(log_bayes_factor: float) -> str:
-    """Return the word for a log Bayes factor.
-
-    Above 3 the evidence is "clear" (odds of 20 to 1), from 1 to 3 "weak", from -1 to 1 there is "no evidence" either
-    way, and below -1 "evidence against". NaN is "not shown".
-
-    Examples
-    --------
-    >>> [word_of(value) for value in (4.0, 2.0, 0.0, -2.0, float("nan"))]
-    ['clear', 'weak', 'no evidence', 'evidence against', 'not shown']
-    """
-    if np.isnan(log_bayes_factor):
-        return UNKNOWN
-    if log_bayes_factor > WEAK_FROM:
-        return CLEAR if log_bayes_factor > CLEAR_FROM else WEAK
-    return NO_EVIDENCE if log_bayes_factor >= AGAINST_BELOW else AGAINST
-
-
+@public
 def verdicts(model: BaseEstimator) -> dict[str, Verdict]:
-    """Say of all views together, and of each view, how much evidence there is that it predicts the outcome.
+    r"""Say of all views together, and of each view, how much evidence there is that it predicts the outcome.
 
-    Above a log Bayes factor of 3 the evidence is "clear", from 1 to 3 "weak", from -1 to 1 there is "no evidence", and
-    below -1 "evidence against".
+    Above a log Bayes factor of 3 the evidence is "clear", from 1 to 3 "weak", from -1 to 1 there is "no evidence",
+    and below -1 "evidence against". "No evidence" is not evidence of absence: more samples may show
+    what these do not.
 
     Parameters
     ----------
-    model : estimator
-        A fitted model of `bayesmkl.bemkl` or `bayesmkl.gp`, or a Pipeline or search that ends in one.
+    %(model)s
 
     Returns
     -------
     dict of Verdict
         By names of views, or of kernels where these were precomputed and have none; first "all views", which compares
-        the model with one without kernels.
+        the model with one without kernels. A view is compared with the model of the other views: it is not needed
+        where others say the same. Log Bayes factors are NaN, and the word is "not shown", where there is no evidence
+        to compare: of BEMKL, with landmarks, of several classes, of Markov chains, and of single views where there
+        are more than 32. Use :func:`relevance` there.
+
+    Raises
+    ------
+    %(TypeError)s
+    NotFittedError
+        Before `fit`.
+
+    See Also
+    --------
+    relevance : The same by refits, with the accuracy of predictions of left-out samples.
+
+    Notes
+    -----
+    Nothing is refitted. The hyperparameters of the model without a view have the prior of those that are left, and
+    their posterior is near that of the model: the evidence is an average over 128 points there. Verdicts are kept
+    with the model after the first call.
 
     Examples
     --------
@@ -79,25 +84,54 @@ def verdicts(model: BaseEstimator) -> dict[str, Verdict]:
     >>> from bayesmkl import GPMKLRegressor, KernelBank
     >>> X = np.random.default_rng(0).normal(size=(40, 2))
     >>> bank = KernelBank(["rbf"], views={"signal": 0, "noise": 1})
-    >>> verdicts(GPMKLRegressor(bank, together=False).fit(X, np.sin(2 * X[:, 0])))["all views"].word
-    'clear'
+    >>> found = verdicts(GPMKLRegressor(bank, together=False).fit(X, np.sin(2 * X[:, 0])))
+    >>> {name: verdict.word for name, verdict in found.items()}
+    {'all views': 'clear', 'signal': 'clear', 'noise': 'evidence against'}
     """
     fitted = fitted_bemkl(model, of_outcome=False)
-    names = list(dict.fromkeys(fitted.kernel_groups(None)))
+    estimator = fitted.estimator
+    kept = KNOWN.get(estimator)
+    if kept is None or kept[0] is not estimator.posterior_:
+        kept = KNOWN[estimator] = estimator.posterior_, _verdicts(fitted)
+    return dict(kept[1])
+
+
+def _verdicts(fitted: FittedBEMKL) -> dict[str, Verdict]:
+    """Find the verdicts of a fitted model."""
+    groups = np.array(fitted.kernel_groups(None), dtype=object)
+    names = list(dict.fromkeys(groups))
+    masks = {ALL_VIEWS: np.zeros(len(groups), dtype=bool)} | {name: groups != name for name in names}
     unknown = Verdict(float("nan"), UNKNOWN)
-    found = {ALL_VIEWS: unknown} | dict.fromkeys(names, unknown)
-    if has_evidence(fitted):
-        gain = fitted.estimator.log_evidence_ - ProcessRefits(fitted).without_kernels().log_evidence
-        found[ALL_VIEWS] = Verdict(float(gain), word_of(gain))
-        if len(names) == 1:
-            found[names[0]] = found[ALL_VIEWS]
+    found = dict.fromkeys(masks, unknown)
+    if not has_evidence(fitted):
+        return found
+    estimator: Any = fitted.estimator
+    refits, options, draws = ProcessRefits(fitted), estimator._inference(), fitted.states[0]
+    targets = estimator._targets_of_outputs()
+    larger = estimator._hypermodel(refits.stack, targets, options)
+    for name, mask in masks.items():
+        if name != ALL_VIEWS and (len(names) > MOST_VIEWS or not mask.any()):
+            found[name] = unknown if mask.any() else found[ALL_VIEWS]
+            continue
+        stack, positions = refits.kernels(mask)
+        with blas_threads_for(stack.n_train):
+            smaller = estimator._hypermodel(stack, targets, options, positions)
+            log_evidence, pareto_k = smaller_evidence(
+                larger, smaller, positions, draws.coordinates, draws.probability
+            )
+        gain = float(estimator.log_evidence_ - estimator._in_nats(log_evidence))
+        found[name] = unknown if pareto_k > HOPELESS_K else Verdict(gain, word_of(gain))
     return found
 
 
 def has_evidence(fitted: FittedBEMKL) -> bool:
     """Return whether a model has an evidence that can be compared with that of a smaller one."""
-    estimator: Any = fitted.estimator
-    return fitted.is_marginal and why_no_refits(fitted) is None and bool(np.isfinite(estimator.log_evidence_))
+    return (
+        fitted.is_marginal
+        and why_no_refits(fitted) is None
+        and bool(np.isfinite(fitted.estimator.log_evidence_))
+        and bool(fitted.states[0].coordinates.size)
+    )
 
 
 def sentence(found: Mapping[str, Verdict]) -> str:

@@ -1,0 +1,161 @@
+"""How often verdicts find a view that predicts the outcome, and how often they find one where none does.
+
+* Power: 60 samples, two views of two standard normal features, the first of which adds .8 sin(x) to targets with
+  noise of standard deviation 1; seeds 0, 1, ...
+* Refits: log Bayes factors of views in the same sets, by `verdicts` and by refits without them, and CPU seconds.
+* False alarms: 60 samples and an outcome that has nothing to do with two to eight views of two features (in turn),
+  which correlate by 0 or .7 within the set (in turn): numbers, labels (half of each, or 30 % of one), counts, and
+  times of which a third is censored; seeds 0, 1, ... A set is an alarm if the line above tables names a view or says that
+  views predict the outcome.
+
+Models and kernels are the defaults. Intervals are exact ones of 95 % (Clopper and Pearson).
+
+    python benchmarks/verdicts.py                                     20 and 500 data sets: two hours on one core
+    python benchmarks/verdicts.py --simulations 100 --family labels   100 null sets of labels
+    python benchmarks/verdicts.py --fast                              one small set of each kind
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+from _posteriors import quietly
+from _report import finish, markdown_table, parser
+from scipy.stats import beta
+from threadpoolctl import threadpool_limits
+
+from bayesmkl import GPMKLClassifier, GPMKLRegressor, GPMKLSurvival, KernelBank
+from bayesmkl.gp import Marginal
+from bayesmkl.posterior import relevance
+from bayesmkl.posterior.verdicts import ALL_VIEWS, verdicts
+
+N_SAMPLES, SIZE, N_POWER = 60, 0.8, 20
+LEVELS = (0.0, 0.7)  # correlation of features of null sets
+FAMILIES = ("numbers", "labels", "counts", "times")
+
+
+def bank_of(n_views: int) -> KernelBank:
+    """Views of two features each."""
+    return KernelBank("auto", views={f"view {v}": [2 * v, 2 * v + 1] for v in range(n_views)})
+
+
+def with_signal(family: str, seed: int, inference: Any) -> tuple[Any, float]:
+    """Fit a set whose first view predicts the outcome; return the model and its CPU seconds."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((N_SAMPLES, 4))
+    score = SIZE * np.sin(X[:, 0]) + rng.standard_normal(N_SAMPLES)
+    y, kind = (score, GPMKLRegressor) if family == "numbers" else (score > 0.0, GPMKLClassifier)
+    return fitted(kind(bank_of(2), inference=inference, random_state=seed), X, y)
+
+
+def without_signal(family: str, seed: int, inference: Any) -> tuple[Any, float]:
+    """Fit a set without any signal."""
+    rng = np.random.default_rng([seed, FAMILIES.index(family)])
+    n_views, correlation = 2 + seed % 7, LEVELS[seed // 7 % 2]
+    common = rng.standard_normal((N_SAMPLES, 1))
+    X = np.sqrt(correlation) * common
+    X = X + np.sqrt(1.0 - correlation) * rng.standard_normal((N_SAMPLES, 2 * n_views))
+    options: dict[str, Any] = {"inference": inference, "random_state": seed}
+    bank = bank_of(n_views)
+    if family == "labels":
+        y = np.arange(N_SAMPLES) < N_SAMPLES * (0.5 if seed % 2 else 0.3)
+        return fitted(GPMKLClassifier(bank, **options), X, rng.permutation(y))
+    if family == "counts":
+        return fitted(GPMKLRegressor(bank, likelihood="poisson", **options), X, rng.poisson(3.0, N_SAMPLES))
+    if family == "times":
+        times, ends = rng.exponential(1.0, N_SAMPLES), rng.exponential(2.0, N_SAMPLES)
+        y = np.zeros(N_SAMPLES, dtype=[("event", bool), ("time", float)])
+        y["event"], y["time"] = times <= ends, np.minimum(times, ends)
+        return fitted(GPMKLSurvival(bank, **options), X, y)
+    return fitted(GPMKLRegressor(bank, **options), X, rng.standard_normal(N_SAMPLES))
+
+
+def fitted(model: Any, X: np.ndarray, y: np.ndarray) -> tuple[Any, float]:
+    """Fit a model, and measure CPU seconds."""
+    start = time.process_time()
+    return model.fit(X, y), time.process_time() - start
+
+
+def found_in(model: Any, of_fit: float) -> dict[str, Any]:
+    """Return log Bayes factors and words of a model by view, and CPU seconds."""
+    start = time.process_time()
+    found = verdicts(model)
+    row: dict[str, Any] = {name: round(v.log_bayes_factor, 3) for name, v in found.items()}
+    return {
+        "log_bayes_factors": row,
+        "predicts": [name for name, v in found.items() if v.predicts],
+        "seconds": [round(of_fit, 2), round(time.process_time() - start, 2)],
+    }
+
+
+def exact_interval(n_hits: int, n: int) -> str:
+    """Return the share of hits in per cent, and its exact interval."""
+    low = beta.ppf(0.025, n_hits, n - n_hits + 1) if n_hits else 0.0
+    high = beta.ppf(0.975, n_hits + 1, n - n_hits) if n_hits < n else 1.0
+    return f"{n_hits} of {n} ({100 * n_hits / n:.1f} %, {100 * low:.1f} to {100 * high:.1f} %)"
+
+
+def power(n: int, inference: Any, with_refits: bool) -> tuple[str, dict[str, Any]]:
+    """Ask how often the signal and its view are found, and compare log Bayes factors with those of refits."""
+    body, rows = [], {}
+    for family in FAMILIES[:2]:
+        own, differences, seconds = [], [], []
+        for seed in range(n):
+            model, of_fit = with_signal(family, seed, inference)
+            own.append(found_in(model, of_fit))
+            if with_refits:
+                start = time.process_time()
+                table = relevance(model, verbose=False).set_index("without")
+                seconds.append(time.process_time() - start)
+                by_refits = table["log_evidence_diff"].rename({"all": ALL_VIEWS})
+                differences += [abs(v - by_refits[k]) for k, v in own[-1]["log_bayes_factors"].items()]
+        rows[family] = own
+        hits = [sum(name in row["predicts"] for row in own) for name in (ALL_VIEWS, "view 0", "view 1")]
+        of_fits, of_verdicts = np.sum([row["seconds"] for row in own], axis=0)
+        largest = f"{max(differences):.2f} ({np.mean(differences):.2f})" if differences else "not made"
+        body.append(
+            f"{family} | {' | '.join(exact_interval(k, n) for k in hits)} | {largest} | "
+            f"{of_fits / n:.2f} | {of_verdicts / n:.2f} | {np.mean(seconds) if seconds else np.nan:.2f}"
+        )
+    headers = ["outcome", "any signal", "its view", "the other view", "largest (mean) difference from refits"]
+    return markdown_table([*headers, "fit, CPU s", "verdicts, CPU s", "refits, CPU s"], body), rows
+
+
+def false_alarms(family: str, n: int, inference: Any) -> tuple[str, list[dict[str, Any]]]:
+    """Ask how often a view is found where none predicts the outcome."""
+    rows = [found_in(*without_signal(family, seed, inference)) for seed in range(n)]
+    every = sum(ALL_VIEWS in row["predicts"] for row in rows)
+    alarms = sum(bool(row["predicts"]) for row in rows)
+    clear = sum(max(row["log_bayes_factors"].values()) > 3.0 for row in rows)
+    of_fits, of_verdicts = np.sum([row["seconds"] for row in rows], axis=0)
+    counts = " | ".join(exact_interval(k, n) for k in (every, alarms, clear))
+    return f"{family} | {counts} | {of_fits / n:.2f} | {of_verdicts / n:.2f}", rows
+
+
+def main() -> None:
+    options_parser = parser(__doc__)
+    options_parser.add_argument("--simulations", type=int, default=500, help="null sets of every family")
+    options_parser.add_argument("--power", type=int, default=N_POWER, help="sets with a signal; 0: none")
+    options_parser.add_argument("--family", choices=(*FAMILIES, "all"), default="all", help="of null sets")
+    options = options_parser.parse_args()
+    n_null, n_power = (1, 1) if options.fast else (options.simulations, options.power)
+    inference: Any = Marginal(n_points=100, n_draws=100) if options.fast else "marginal"
+    text, numbers = "", {}
+    with threadpool_limits(1), quietly():
+        if n_power:
+            text, numbers["power"] = power(n_power, inference, with_refits=True)
+            print(text, flush=True)
+        body = []
+        for family in FAMILIES if options.family == "all" else (options.family,):
+            if n_null:
+                line, numbers[family] = false_alarms(family, n_null, inference)
+                print(line, flush=True)
+                body.append(line)
+    headers = ["null sets of", "all views", "all or any view", "clear", "fit, CPU s", "verdicts, CPU s"]
+    finish(options, "verdicts", f"{text}\n\n{markdown_table(headers, body)}", numbers)
+
+
+if __name__ == "__main__":
+    main()
