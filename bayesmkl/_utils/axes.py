@@ -29,8 +29,8 @@ def new_axes(
     figure = Figure(figsize=(width, height), layout="constrained", dpi=150)
     FigureCanvasAgg(figure)
     grid = {"height_ratios": height_ratios, "width_ratios": width_ratios}
-    shape, shared = (len(height_ratios), len(width_ratios)), {"sharex": "col", "sharey": "row"}
-    return figure.subplots(*shape, squeeze=False, gridspec_kw=grid, **shared).ravel()
+    shape = len(height_ratios), len(width_ratios)
+    return figure.subplots(*shape, sharex="col", sharey="row", squeeze=False, gridspec_kw=grid).ravel()
 
 
 def own_axes(ax: Axes | None, width: float, height: float) -> Axes:

@@ -340,7 +340,7 @@ def _print_tables(found: dict[str, pd.DataFrame]) -> None:
         shown = shown.assign(**{name: 100 * shown[name] for name in sizes[3:]})
         shown = shown[[*columns, *["verdict"] * (of == "view")]]
         tables.show(f"{title}, in % if explained, 94 % intervals by {table['interval_by'].iloc[0]}", shown)
-    say(found["views"].attrs["caption"])
+    say(" ".join(found["views"].attrs[name] for name in ("headline", "caption")).strip())
     if "inclusion" in found:
         table = found["inclusion"]
         of, rate = "view" if "view" in table else "kernel", f"{100 * table.attrs['fdr']:.0f} %"

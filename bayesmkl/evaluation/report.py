@@ -225,8 +225,8 @@ def _facts(about: Reported) -> str:
 def _summary(about: Reported) -> list[Block]:
     """Say what one would say first."""
     sections = about.sections
-    items = [sections["signal"].advice]
     table = about.views
+    items = [table.attrs["headline"] or sections["signal"].advice]
     first = [*table.columns[: list(table.columns).index("view") + 1]]
     parts = table[table["view"] != NOISE]
     named = [
@@ -293,7 +293,9 @@ def _about_target(fitted: FittedBEMKL) -> dict[str, Any]:
 def _views(about: Reported) -> list[Block]:
     """Say what matters."""
     fitted, percent = about.fitted, f"{100 * about.ci_prob:.0f} %"
-    blocks: list[Block] = [about.views.attrs["caption"]]
+    blocks: list[Block] = [
+        about.views.attrs[name] for name in ("headline", "caption") if about.views.attrs[name]
+    ]
     for output in [None] if fitted.class_labels is None else fitted.class_labels[:MOST_OUTPUTS]:
         axes = plot_views(about.model, about.ci_prob, output, kernels=about.training_kernels)
         of_output = "" if output is None else f" of {fitted.output_kind} {output}"

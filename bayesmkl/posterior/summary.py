@@ -24,6 +24,7 @@ from bayesmkl.posterior.explained import ALL, NOISE, explained_draws, unit_of
 from bayesmkl.posterior.fitted import FittedBEMKL, fitted_bemkl, public
 from bayesmkl.posterior.loo import leave_one_out_by_cavities, log_predictive_of_points
 from bayesmkl.posterior.refine import PLURALS, valid_intervals
+from bayesmkl.posterior.relevance import AGAINST, PREDICTS
 from bayesmkl.posterior.tables import (
     OF_SHARES,
     QUANTILES,
@@ -36,7 +37,7 @@ from bayesmkl.posterior.tables import (
 from bayesmkl.posterior.verdicts import has_evidence, sentence, verdicts
 
 MOST_VIEWS = 6  # on the page of a summary
-SETTLED = ("clear", "weak", "evidence against")  # verdicts that leave no question open
+SETTLED = (*PREDICTS, AGAINST)  # verdicts that leave no question open
 ENDS = ("", "_lower", "_upper")
 WIDE = 0.2  # interval of explained variance from which on it is a question that stays open
 
@@ -123,7 +124,7 @@ def view_table(
     >>> table["view"].tolist()
     ['signal', 'noise', 'all views', 'not explained']
     >>> table["effect"].round(1).tolist()[0], bool(table["explained_lower"][0] > 0.5)
-    (1.0, True)
+    (0.9, True)
     """
     check_probability("ci_prob", ci_prob)
     check_flag("shares", shares)
@@ -222,7 +223,7 @@ def summary(model: BaseEstimator, ci_prob: float = 0.94, *, kernels: ArrayLike |
     >>> bank = KernelBank(["linear"], views={"signal": 0, "noise": 1})
     >>> page = summary(GPMKLRegressor(bank, together=False).fit(X, X[:, 0] + 0.5 * rng.normal(size=60)))
     >>> page.lines[0]
-    'GPMKLRegressor of 60 rows: numbers from -2.49 to 2.73, median -0.198; 2 kernels of 2 views'
+    'GPMKLRegressor of 60 rows: numbers from -3.04 to 1.96, median -0.122; 2 kernels of 2 views'
     """
     fitted = fitted_bemkl(model)
     table = view_table(model, ci_prob, random_state=0, kernels=kernels)
