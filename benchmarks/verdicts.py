@@ -5,8 +5,8 @@
 * Refits: log Bayes factors of views in the same sets, by `verdicts` and by refits without them, and CPU seconds.
 * False alarms: 60 samples and an outcome that has nothing to do with two to eight views of two features (in turn),
   which correlate by 0 or .7 within the set (in turn): numbers, labels (half of each, or 30 % of one), counts, and
-  times of which a third is censored; seeds 0, 1, ... A set is an alarm if the line above tables names a view or says that
-  views predict the outcome.
+  times of which a third is censored; seeds 0, 1, ... A set is an alarm if the line above tables names a view or says
+  that views predict the outcome.
 
 Models and kernels are the defaults. Intervals are exact ones of 95 % (Clopper and Pearson).
 
