@@ -409,7 +409,7 @@ MOST_SAMPLES = 1000
 MOST_ENTRIES = 2**22  # of all kernels: fifteen fits to four fifths of the samples take seconds
 LEAST_PROBABILITY = 1e-15
 # Of the bound. Losses are not converged here, but fits that follow each other share most of what is missing, so that
-# their differences are nearly those of converged fits. Fits with starts of their own would need 1e-5.
+# their differences are nearly those of converged fits. With starts of their own they need a tenth of it.
 TOL = 1e-3
 
 
@@ -451,9 +451,13 @@ def choose_by_folds(
     smallest = int(np.bincount(truth).min())
     if not few or not whole or smallest < LEAST_SAMPLES:
         return USUAL, None
-    loop = settings.loop._replace(  # square kernels have no Newton steps
-        tol=TOL, accelerate=True, step="coordinate", backend="numpy"
-    )
+    fixed = {
+        "tol": TOL,
+        "accelerate": True,
+        "step": "coordinate",
+        "backend": "numpy",
+    }  # no Newton: kernels are square
+    loop = settings.loop._replace(**fixed)
     settings = settings._replace(inference=VB(), loop=loop, n_init=1)
     if not isinstance(settings.priors.kernel, Gamma):
         settings = settings._replace(priors=settings.priors._replace(kernel=model.PRIORS["nonsparse"]))
