@@ -451,13 +451,9 @@ def choose_by_folds(
     smallest = int(np.bincount(truth).min())
     if not few or not whole or smallest < LEAST_SAMPLES:
         return USUAL, None
-    fixed = {
-        "tol": TOL,
-        "accelerate": True,
-        "step": "coordinate",
-        "backend": "numpy",
-    }  # no Newton: kernels are square
-    loop = settings.loop._replace(**fixed)
+    loop = settings.loop._replace(  # square kernels have no Newton steps
+        tol=TOL, accelerate=True, step="coordinate", backend="numpy"
+    )
     settings = settings._replace(inference=VB(), loop=loop, n_init=1)
     if not isinstance(settings.priors.kernel, Gamma):
         settings = settings._replace(priors=settings.priors._replace(kernel=model.PRIORS["nonsparse"]))
@@ -468,7 +464,7 @@ def choose_by_folds(
         for n, (train, test) in enumerate(folds):
             kernels = stack.columns(train)
             fold, rows = (DenseStack(np.ascontiguousarray(kernels[:, some])) for some in (train, test))
-            gram, states = model._gram(fold), []
+            gram, states = model._gram(fold), list[Any]()
             for k, scale in enumerate(SCALES):
                 own = settings._replace(intermediate_scale=scale)
                 problems = model._problems_of(fold, gram, np.ascontiguousarray(targets[..., train]), own)
