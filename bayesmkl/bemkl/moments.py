@@ -616,9 +616,9 @@ def gamma_divergence(shape: Array, rate: Array, prior_shape: Array | float, prio
     from_rates = (
         prior_shape * (change - _log_ratio(prior_rate, rate, change)) + (shape - prior_shape) * change
     )
-    numbers = is_numpy(rate) and shape.ndim == prior_shape.ndim == 0
-    of_shapes = _divergence_of_numbers if numbers else _shape_divergence
-    return of_shapes(prior_shape[()], shape[()]) + from_rates
+    if is_numpy(rate) and np.ndim(shape) == np.ndim(prior_shape) == 0:
+        return _divergence_of_numbers(float(prior_shape), float(shape)) + from_rates
+    return _shape_divergence(prior_shape, shape) + from_rates
 
 
 def _log_ratio(top: Array | float, bottom: Array, change: Array) -> Any:
@@ -629,7 +629,7 @@ def _log_ratio(top: Array | float, bottom: Array, change: Array) -> Any:
 
 
 @lru_cache(maxsize=64)
-def _divergence_of_numbers(a: np.floating, b: np.floating) -> Any:
+def _divergence_of_numbers(a: float, b: float) -> Any:
     """Return ``D(a, b)`` of two numbers: shapes of most factors are the same in every sweep."""
     return _shape_divergence(np.asarray(a), np.asarray(b))
 

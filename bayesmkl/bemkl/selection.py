@@ -409,7 +409,7 @@ MOST_SAMPLES = 1000
 MOST_ENTRIES = 2**22  # of all kernels: fifteen fits to four fifths of the samples take seconds
 LEAST_PROBABILITY = 1e-15
 # Of the bound. Losses are not converged here, but fits that follow each other share most of what is missing, so that
-# their differences are nearly those of converged fits. Fits with starts of their own would need 1e-5.
+# their differences are nearly those of converged fits. With starts of their own they need a tenth of it.
 TOL = 1e-3
 
 
@@ -464,7 +464,7 @@ def choose_by_folds(
         for n, (train, test) in enumerate(folds):
             kernels = stack.columns(train)
             fold, rows = (DenseStack(np.ascontiguousarray(kernels[:, some])) for some in (train, test))
-            gram, states = model._gram(fold), []
+            gram, states = model._gram(fold), list[Any]()
             for k, scale in enumerate(SCALES):
                 own = settings._replace(intermediate_scale=scale)
                 problems = model._problems_of(fold, gram, np.ascontiguousarray(targets[..., train]), own)

@@ -74,14 +74,24 @@ def test_nothing_is_compared_where_folds_would_say_little_or_take_long(tables, m
 
 
 @pytest.mark.heavy
-def test_storage_and_tolerance_do_not_decide(tables):
+def test_storage_does_not_decide(tables):
     X, y = tables["tumors"]
     scales = {
-        BEMKLClassifier(BANK, storage=storage, tol=tol).fit(X, y).intermediate_scale_
-        for storage, tol in (("dense", 1e-3), ("compressed", 1e-3), ("float32", 1e-3), ("dense", 0.1))
+        BEMKLClassifier(BANK, storage=storage, tol=1e-3).fit(X, y).intermediate_scale_
+        for storage in ("dense", "compressed", "float32")
     }
     assert len(scales) == 1
     assert scales != {1.0}
+
+
+@pytest.mark.heavy
+def test_tolerance_does_not_decide():
+    X, y = load_wdbc(return_X_y=True)
+    X = StandardScaler().fit_transform(X)[:60]
+    loose, tight = (BEMKLClassifier(tol=tol).fit(X, y[:60]) for tol in (0.1, 1e-6))
+    chosen = [(model.intermediate_scale_, model.temperature_) for model in (loose, tight)]
+    assert chosen[0] == chosen[1]
+    assert loose.n_iter_ < tight.n_iter_
 
 
 @pytest.mark.heavy
