@@ -48,6 +48,8 @@ class Evidence(NamedTuple):
     by_mode : tuple of two arrays of shape (n_samples,), or None
         Vectors `u` and `v`: the mode that Laplace expands around adds :math:`(u v^\top + v u^\top) / 2` to the
         gradient.
+    updated : Sites, optional
+        Sites one update nearer to the fixed point, to start from elsewhere.
     """
 
     log_evidence: Any
@@ -57,6 +59,7 @@ class Evidence(NamedTuple):
     n_steps: Any
     converged: Any
     by_mode: tuple[Any, Any] | None = None
+    updated: Sites | None = None
 
     def by_covariance(self, overwrite: bool = False) -> Any:
         r"""Return :math:`\partial / \partial C_{ij}`, entries taken as free, symmetric (RW, eq. 5.27 and 5.23).
@@ -83,6 +86,7 @@ class Height(NamedTuple):
     posterior: Factored
     n_steps: int = 1
     converged: bool = True
+    updated: None = None
 
 
 EP_TOL = 1e-7  # largest change of a site, in standard deviations of its score
@@ -217,7 +221,10 @@ def ep_evidence(
     log_evidence = (copies * of_sites).sum() - posterior.half_log_det + 0.5 * every.linear @ posterior.mean
     converged = state.change <= tol
     by_parameters = (copies * state.tilted.parameters).sum(axis=1)
-    return Evidence(log_evidence, by_parameters, every, posterior, state.n_steps, converged)
+    updated = state.target.power(copies)
+    return Evidence(
+        log_evidence, by_parameters, every, posterior, state.n_steps, converged, updated=updated
+    )
 
 
 def laplace_evidence(
@@ -352,7 +359,7 @@ def student_evidence(
     """
     near = mixture_evidence(likelihood, y, covariance, parameters, tol=NEAR_BOUND)
     found = ep_evidence(likelihood, y, covariance, parameters, near.sites, tol)
-    near = near._replace(converged=found.converged, n_steps=found.n_steps)
+    near = near._replace(converged=found.converged, n_steps=found.n_steps, updated=found.updated)
     if is_numpy(covariance):
         return found if found.converged else near
     import jax
