@@ -99,6 +99,7 @@ NEAR = 0.03  # change of a site below which they are
 LEAP = 3.0  # of the logarithm of a precision, farther than which it is not extrapolated
 STALLED = 0.8  # of the last change: sites swing to and fro, as they do where scores are large
 DAMPED = 0.5  # part of a step that is taken then
+PATIENCE = 10  # steps, after which every step is one
 LEVEL = 1e-11  # of a log density, below which two heights differ by rounding, and the longer step is taken
 STEP_SIZES = (1.0, 0.5, 0.25, 0.0625, 0.0078125)
 
@@ -186,7 +187,7 @@ def ep_evidence(
         sd = xp.sqrt(state.posterior.variance)
         scales = xp.concatenate([state.target.precision * sd**2 * many, sd * many])
         mixed = extrapolate(history, scales)
-        size = xp.where(state.stalled, DAMPED, 1.0)
+        size = xp.where(state.stalled | (state.n_steps > PATIENCE), DAMPED, 1.0)
         step = Sites(*(old + size * (new - old) for old, new in zip(state.sites, state.target, strict=True)))
         leaps = (
             xp.abs(mixed - _flat(step))[:n_samples] > LEAP

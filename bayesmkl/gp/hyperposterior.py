@@ -284,6 +284,7 @@ HOPELESS_K = 1.0  # k-hat from which on weights have no mean, so that more of th
 LARGEST_RHAT = 1.05  # of chains that are short, and start where they belong
 LEAST_DRAWS = 50.0  # effective ones
 ENDS = (0.03, 0.97)  # probabilities below the ends of intervals
+SMOOTHER = 0.5  # errors of shares of scores than those of prior variances: draws at a point differ
 MOST_UNKNOWN = 0.01  # weight of points whose evidence is not known
 
 
@@ -406,8 +407,6 @@ class Draws(NamedTuple):
         Effective number of draws: :math:`1 / \sum_j w_j^2`, or the smallest of all coordinates of chains.
     rhat : float
         The largest :math:`\hat R` of all coordinates; NaN where there are not several chains.
-    share_mcse : float
-        Monte Carlo error of shares, see `share_error`; NaN of chains.
     """
 
     coordinates: np.ndarray
@@ -417,7 +416,6 @@ class Draws(NamedTuple):
     pareto_k: float
     ess: float
     rhat: float = np.nan
-    share_mcse: float = np.nan
 
     @property
     def unconverged(self) -> float:
@@ -679,35 +677,47 @@ def draw_importance(
         pareto_k = float(found)
         weights = np.exp(log_weights - logsumexp(log_weights))
         ess = float(1.0 / (weights**2).sum())
-        error = share_error(_prior_shares(model, coordinates), weights)
+        error = SMOOTHER * share_error(_prior_shares(model, coordinates), weights)
         density = density.adapted(coordinates, weights)
     of_prior = -0.5 * coordinates.shape[1] * np.log(2.0 * np.pi)  # which the log posterior leaves out
     log_evidence = float(logsumexp(log_ratios) - np.log(len(log_ratios)) + of_prior)
-    return Draws(coordinates, weights, tuple(points), log_evidence, pareto_k, ess, share_mcse=error)
+    return Draws(coordinates, weights, tuple(points), log_evidence, pareto_k, ess)
 
 
-def share_error(shares: np.ndarray, weights: np.ndarray) -> float:
+def share_error(shares: np.ndarray, weights: np.ndarray, point: np.ndarray | None = None) -> float:
     """Return the largest Monte Carlo error of means of shares and of the ends of their intervals of 94 %.
 
-    It is that of independent draws with these weights. An end is as uncertain as the probability below it.
+    It is that of independent points with these weights, of which quasi-random ones have half to all. An end is as
+    uncertain as the probability below it.
 
     Parameters
     ----------
     shares : ndarray of shape (n_draws, n_shares)
     weights : ndarray of shape (n_draws,)
         They sum to one.
+    point : ndarray of int, of shape (n_draws,), optional
+        To which point a draw belongs. None: each to its own.
+
+    Examples
+    --------
+    >>> shares = np.linspace(0.0, 1.0, 101)[:, None]
+    >>> round(share_error(shares, np.full(101, 1.0 / 101)), 3)  # the mean's; the ends have 0.017
+    0.029
     """
-    if not shares.shape[1]:
-        return 0.0
-    around = shares - weights @ shares
-    largest = float(np.sqrt((weights[:, None] ** 2 * around**2).sum(axis=0)).max())
+
+    def sd(around: np.ndarray) -> float:
+        own = weights * around
+        return float(np.linalg.norm(own if point is None else np.bincount(point, own)))
+
+    largest = 0.0
     for own in shares.T:
         order = np.argsort(own)
         below, ordered = np.cumsum(weights[order]), own[order]
+        largest = max(largest, sd(own - weights @ own))
         for level in ENDS:
             end = ordered[min(np.searchsorted(below, level), len(own) - 1)]
-            sd = float(np.sqrt((weights**2 * ((own <= end) - level) ** 2).sum()))
-            lower, upper = np.interp([level - sd, level + sd], below, ordered)
+            step = sd((own <= end) - level)
+            lower, upper = np.interp([level - step, level + step], below, ordered)
             largest = max(largest, 0.5 * float(upper - lower))
     return largest
 
