@@ -180,9 +180,10 @@ class Marginal(_InferenceOptions):
         Draws of the hyperparameters, from their mode on. "importance": adaptive importance sampling, whose Pareto
         k-hat says whether so many are enough. "nuts": Markov chains by NumPyro, several times as long, for what
         importance sampling does not reach. A spike-and-slab prior has Markov chains of its own instead.
-    n_points : int, default=512
+    n_points : int, default=None
         Hyperparameters that are drawn, at least 100; by importance sampling up to twice as many while weights have a
-        heavy tail or are worth few draws.
+        heavy tail or are worth few draws. None: as many as `share_mcse` asks for, 128 at least and 512 at most; of
+        chains 512.
     n_draws : int, default=2000
         Equally likely draws of scores and shares, at least 100, with hyperparameters that are drawn from those
         points: many have the same.
@@ -202,6 +203,10 @@ class Marginal(_InferenceOptions):
         at least two. They are chosen and weighted so that moments of predictions are those of all points; mean scores
         are exactly these. Their factorizations are kept after the first prediction. "all": predictions from all
         points, several times as slow.
+    share_mcse : float, default=0.04
+        Monte Carlo error, a standard deviation, that shares of kernels and ends of their 94 % intervals have at most
+        where `n_points` is None, as far as 512 points allow. It is judged before shares are known, from those of prior
+        variances; `share_mcse_` of a model is what came of it.
 
     Examples
     --------
@@ -212,26 +217,33 @@ class Marginal(_InferenceOptions):
     """
 
     sampler: str = "importance"
-    n_points: int = 512
+    n_points: int | None = None
     n_draws: int = 2000
     n_chains: int = 4
     n_warmup: int = 100
     approximation: str = "ep"
     total_landmarks: int | None = None
     n_read: int | str = 40
+    share_mcse: float = 0.04
 
     name: ClassVar[str] = "marginal"
+
+    @property
+    def most_points(self) -> int:
+        """Number of points, or the most that are drawn where it is open."""
+        return 512 if self.n_points is None else self.n_points
 
     def _checked(self) -> Marginal:
         return Marginal(
             check_choice(_field("sampler"), self.sampler, ("importance", "nuts")),
-            self._count("n_points", low=100),
+            None if self.n_points is None else self._count("n_points", low=100),
             self._count("n_draws", low=100),
             self._count("n_chains"),
             self._count("n_warmup"),
             check_choice(_field("approximation"), self.approximation, ("ep", "laplace")),
             None if self.total_landmarks is None else self._count("total_landmarks", low=2),
             self._n_read(),
+            check_number(_field("share_mcse"), self.share_mcse, 0.0),
         )
 
     def _n_read(self) -> int | str:

@@ -225,7 +225,8 @@ def draw_hyperparameters(
     start : ndarray of shape (n_coordinates,), optional
         Where the way to the mode begins.
     """
-    counts = options.n_points, options.n_chains, options.n_warmup
+    n_points = options.most_points
+    counts = n_points, options.n_chains, options.n_warmup
     if isinstance(model.kernel_prior, SpikeSlabOfKernels):
         with step_progress(show_progress, "drawing sets of kernels", most_sweeps(*counts), "sweep") as report:
             return draw_selections(model, *counts, rng, report), 0
@@ -234,5 +235,6 @@ def draw_hyperparameters(
         from bayesmkl.gp.chains import draw_chains
 
         return draw_chains(model, mode, *counts, rng), mode.n_evaluations
-    with step_progress(show_progress, "drawing kernel weights", 2 * options.n_points, "point") as report:
-        return draw_importance(model, mode, options.n_points, rng, report), mode.n_evaluations
+    enough = options.share_mcse if options.n_points is None else 0.0
+    with step_progress(show_progress, "drawing kernel weights", 2 * n_points, "point") as report:
+        return draw_importance(model, mode, n_points, rng, report, enough), mode.n_evaluations

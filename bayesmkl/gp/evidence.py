@@ -48,6 +48,8 @@ class Evidence(NamedTuple):
     by_mode : tuple of two arrays of shape (n_samples,), or None
         Vectors `u` and `v`: the mode that Laplace expands around adds :math:`(u v^\top + v u^\top) / 2` to the
         gradient.
+    updated : Sites, optional
+        Sites one update nearer to the fixed point, to start from elsewhere.
     """
 
     log_evidence: Any
@@ -57,6 +59,7 @@ class Evidence(NamedTuple):
     n_steps: Any
     converged: Any
     by_mode: tuple[Any, Any] | None = None
+    updated: Sites | None = None
 
     def by_covariance(self, overwrite: bool = False) -> Any:
         r"""Return :math:`\partial / \partial C_{ij}`, entries taken as free, symmetric (RW, eq. 5.27 and 5.23).
@@ -83,6 +86,7 @@ class Height(NamedTuple):
     posterior: Factored
     n_steps: int = 1
     converged: bool = True
+    updated: None = None
 
 
 EP_TOL = 1e-7  # largest change of a site, in standard deviations of its score
@@ -95,6 +99,7 @@ NEAR = 0.03  # change of a site below which they are
 LEAP = 3.0  # of the logarithm of a precision, farther than which it is not extrapolated
 STALLED = 0.8  # of the last change: sites swing to and fro, as they do where scores are large
 DAMPED = 0.5  # part of a step that is taken then
+PATIENCE = 10  # steps, after which every step is one
 LEVEL = 1e-11  # of a log density, below which two heights differ by rounding, and the longer step is taken
 STEP_SIZES = (1.0, 0.5, 0.25, 0.0625, 0.0078125)
 
@@ -182,7 +187,7 @@ def ep_evidence(
         sd = xp.sqrt(state.posterior.variance)
         scales = xp.concatenate([state.target.precision * sd**2 * many, sd * many])
         mixed = extrapolate(history, scales)
-        size = xp.where(state.stalled, DAMPED, 1.0)
+        size = xp.where(state.stalled | (state.n_steps > PATIENCE), DAMPED, 1.0)
         step = Sites(*(old + size * (new - old) for old, new in zip(state.sites, state.target, strict=True)))
         leaps = (
             xp.abs(mixed - _flat(step))[:n_samples] > LEAP
@@ -217,7 +222,10 @@ def ep_evidence(
     log_evidence = (copies * of_sites).sum() - posterior.half_log_det + 0.5 * every.linear @ posterior.mean
     converged = state.change <= tol
     by_parameters = (copies * state.tilted.parameters).sum(axis=1)
-    return Evidence(log_evidence, by_parameters, every, posterior, state.n_steps, converged)
+    updated = state.target.power(copies)
+    return Evidence(
+        log_evidence, by_parameters, every, posterior, state.n_steps, converged, updated=updated
+    )
 
 
 def laplace_evidence(
@@ -352,7 +360,7 @@ def student_evidence(
     """
     near = mixture_evidence(likelihood, y, covariance, parameters, tol=NEAR_BOUND)
     found = ep_evidence(likelihood, y, covariance, parameters, near.sites, tol)
-    near = near._replace(converged=found.converged, n_steps=found.n_steps)
+    near = near._replace(converged=found.converged, n_steps=found.n_steps, updated=found.updated)
     if is_numpy(covariance):
         return found if found.converged else near
     import jax

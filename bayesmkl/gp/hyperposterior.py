@@ -68,13 +68,17 @@ class Proposal(NamedTuple):
         own = self._log_t(coordinates)
         return own if mirrored is None else np.logaddexp(own, self._log_t(mirrored)) - LOG_2
 
-    def draw(self, n_draws: int, rng: np.random.Generator) -> np.ndarray:
-        """Draw by scrambled Sobol points, one coordinate of which is that of the scale; the closest come first.
+    def sequence(self, rng: np.random.Generator) -> qmc.Sobol:
+        """Return scrambled Sobol points, which this density and those adapted from it draw by one after the other."""
+        return qmc.Sobol(len(self.mean) + 1, seed=rng)
+
+    def draw(self, n_draws: int, rng: np.random.Generator, sequence: qmc.Sobol) -> np.ndarray:
+        """Draw by the next points of a sequence, one coordinate of which is that of the scale; closest first.
 
         Draws are of the t density: which side of the mirror they are on says nothing.
         """
-        sequence = qmc.Sobol(len(self.mean) + 1, seed=rng)
-        cube = np.clip(sequence.random_base2(max(n_draws - 1, 0).bit_length())[:n_draws], EDGE, 1.0 - EDGE)
+        cube = sequence.random(2 ** max(n_draws - 1, 0).bit_length())[:n_draws]
+        cube = np.clip(cube, EDGE, 1.0 - EDGE)
         scale = np.sqrt(chi2.ppf(cube[:, -1:], self.df) / self.df)
         steps = ndtri(cube[:, :-1]) @ np.linalg.cholesky(self.cov).T / scale
         return self.mean + steps[np.argsort((steps**2).sum(axis=1))]
@@ -136,9 +140,13 @@ class WideProposal(NamedTuple):
         inside = self.within.log_density(coordinates @ self.basis)
         return inside + log_height - 0.5 * self._squares(coordinates) / variance
 
-    def draw(self, n_draws: int, rng: np.random.Generator) -> np.ndarray:
+    def sequence(self, rng: np.random.Generator) -> qmc.Sobol:
+        """Return points to draw by in the span."""
+        return self.within.sequence(rng)
+
+    def draw(self, n_draws: int, rng: np.random.Generator, sequence: qmc.Sobol) -> np.ndarray:
         """Draw by Sobol points in the span, the closest first, and by chance outside of it."""
-        inside = self.within.draw(n_draws, rng)
+        inside = self.within.draw(n_draws, rng, sequence)
         normal = self.scale * rng.standard_normal((n_draws, len(self.outside)))
         return self.outside + normal + (inside - normal @ self.basis) @ self.basis.T
 
@@ -267,13 +275,16 @@ MANY = 200  # coordinates, beyond which the curvature of weights is expected, in
 MATRIX_ENTRIES = 2**23  # of covariances of scores that are made at once of more than 200 kernels, 64 MB
 CLOSE = 1e-4  # tolerance of sites on the way to the mode
 LOOSE = 3e-2  # tolerance of sites for an evidence without gradient: what it lacks counts squared
-N_ROUNDS = 4  # densities that are drawn from, and as many again where their weights have a heavy tail
+ROUND = 64  # draws from one density
+FEWEST = 128  # draws that a Pareto distribution and an error are read from
 MOST_OF_CHAINS = 1000  # hyperparameters, beyond which there are no chains
 GOOD_K = 0.5  # k-hat below which the tail has a variance
 LARGEST_K = 0.7  # k-hat of importance weights that can be relied on
 HOPELESS_K = 1.0  # k-hat from which on weights have no mean, so that more of them are as bad
 LARGEST_RHAT = 1.05  # of chains that are short, and start where they belong
 LEAST_DRAWS = 50.0  # effective ones
+ENDS = (0.03, 0.97)  # probabilities below the ends of intervals
+SMOOTHER = 0.5  # errors of shares of scores than those of prior variances: draws at a point differ
 MOST_UNKNOWN = 0.01  # weight of points whose evidence is not known
 
 
@@ -357,7 +368,7 @@ class Hypermodel(NamedTuple):
 
 
 class Point(NamedTuple):
-    """Log posterior and log evidence at some coordinates, with the sites of every output."""
+    """Log posterior and log evidence at some coordinates, with sites of every output to start from."""
 
     log_density: float
     log_evidence: float
@@ -579,7 +590,8 @@ def _point_of(
     if not np.isfinite(log_evidence):
         raise np.linalg.LinAlgError("the evidence is not finite")
     log_density = log_evidence + model.log_prior(coordinates)[0]
-    return Point(log_density, log_evidence, tuple(output.sites for output in found), converged), found
+    sites = tuple(output.sites if output.updated is None else output.updated for output in found)
+    return Point(log_density, log_evidence, sites, converged), found
 
 
 def evaluate_slope(
@@ -608,8 +620,11 @@ def draw_importance(
     n_draws: int,
     rng: np.random.Generator,
     report: Callable[[int, str], None] | None = None,
+    share_mcse: float = 0.0,
 ) -> Draws:
     """Draw from t densities that adapt to the posterior, and weight by the mixture of them all.
+
+    Fewer draws are the first of more: each 64 are from a density of their own, by the next points of one sequence.
 
     Parameters
     ----------
@@ -617,27 +632,37 @@ def draw_importance(
     mode : Mode
         The first density is around it.
     n_draws : int
-        In four rounds together; up to twice as many while k-hat is not below one half, or they are worth less than 50
-        draws. With 100 and more, Pareto
-        smoothing has a tail in every round.
+        At most so many while `share_mcse` is not reached; up to twice as many while k-hat is between one half and
+        one, or they are worth less than 50 draws.
     rng : numpy.random.Generator
     report : callable, optional
         Is told how many draws there are, and what their weights are like.
+    share_mcse : float
+        Monte Carlo error of shares and of the ends of their intervals that is small enough, see `share_error`.
     """
-    proposals: list[Any] = [
+    density: Any = (
         WideProposal.around(mode.coordinates, *mode.cov)
         if isinstance(mode.cov, Spread)
         else Proposal(mode.coordinates, mode.cov, model.mirror)
-    ]
+    )
+    sequence, proposals, sizes = density.sequence(rng), [], []
     coordinates = np.empty((0, len(mode.coordinates)))
     points: list[Point] = []
     own: list[float] = []  # log densities of draws by what they were drawn from
-    pareto_k, ess = np.inf, 0.0
-    while len(proposals) <= N_ROUNDS or (
-        (pareto_k >= GOOD_K or ess < LEAST_DRAWS) and len(proposals) <= 2 * N_ROUNDS
-    ):
-        new = proposals[-1].draw(n_draws // N_ROUNDS, rng)
-        own.extend(proposals[-1].log_density(new))
+    pareto_k, ess, error = np.inf, 0.0, np.inf
+
+    def enough() -> bool:
+        heavy = pareto_k >= GOOD_K or ess < LEAST_DRAWS
+        if len(points) < n_draws:
+            return len(points) >= FEWEST and not heavy and error <= share_mcse
+        return not heavy or pareto_k >= HOPELESS_K or len(points) >= 2 * n_draws
+
+    while not enough():
+        left = n_draws - len(points)
+        new = density.draw(min(ROUND, left if left > 0 else left + n_draws), rng, sequence)
+        own.extend(density.log_density(new))
+        proposals.append(density)
+        sizes.append(len(new))
         several = model.covariance.stack.n_kernels > MANY
         matrices = covariance_matrices(model, new) if several else [None] * len(new)
         coordinates = np.vstack([coordinates, new])
@@ -649,18 +674,68 @@ def draw_importance(
                 points.append(Point(-np.inf, -np.inf, near.sites, False))
             if report is not None:
                 report(len(points), "")
-        mixture = logsumexp([proposal.log_density(coordinates) for proposal in proposals], axis=0)
+        mixture = logsumexp(
+            [of.log_density(coordinates) for of in proposals], axis=0, b=np.array(sizes)[:, None]
+        ) - np.log(len(points))
         log_density = np.array([point.log_density for point in points])
-        log_ratios = log_density - mixture + np.log(len(proposals))
+        log_ratios = log_density - mixture
         log_weights, found = smooth_weights(log_ratios)
         pareto_k = float(found)
         weights = np.exp(log_weights - logsumexp(log_weights))
         ess = float(1.0 / (weights**2).sum())
-        proposals.append(proposals[-1].adapted(coordinates, weights))
+        error = SMOOTHER * share_error(_prior_shares(model, coordinates), weights)
+        density = density.adapted(coordinates, weights)
     of_prior = -0.5 * coordinates.shape[1] * np.log(2.0 * np.pi)  # which the log posterior leaves out
     # later densities were fitted to earlier draws and are too high there: the evidence takes each draw's own one
     log_evidence = float(logsumexp(log_density - own) - np.log(len(own)) + of_prior)
     return Draws(coordinates, weights, tuple(points), log_evidence, pareto_k, ess)
+
+
+def share_error(shares: np.ndarray, weights: np.ndarray, point: np.ndarray | None = None) -> float:
+    """Return the largest Monte Carlo error of means of shares and of the ends of their intervals of 94 %.
+
+    It is that of independent points with these weights, of which quasi-random ones have half to all. An end is as
+    uncertain as the probability below it.
+
+    Parameters
+    ----------
+    shares : ndarray of shape (n_draws, n_shares)
+    weights : ndarray of shape (n_draws,)
+        They sum to one.
+    point : ndarray of int, of shape (n_draws,), optional
+        To which point a draw belongs. None: each to its own.
+
+    Examples
+    --------
+    >>> shares = np.linspace(0.0, 1.0, 101)[:, None]
+    >>> round(share_error(shares, np.full(101, 1.0 / 101)), 3)  # the mean's; the ends have 0.017
+    0.029
+    """
+
+    def sd(around: np.ndarray) -> float:
+        own = weights * around
+        return float(np.linalg.norm(own if point is None else np.bincount(point, own)))
+
+    largest = 0.0
+    for own in shares.T:
+        order = np.argsort(own)
+        below, ordered = np.cumsum(weights[order]), own[order]
+        largest = max(largest, sd(own - weights @ own))
+        for level in ENDS:
+            end = ordered[min(np.searchsorted(below, level), len(own) - 1)]
+            step = sd((own <= end) - level)
+            lower, upper = np.interp([level - step, level + step], below, ordered)
+            largest = max(largest, 0.5 * float(upper - lower))
+    return largest
+
+
+def _prior_shares(model: Hypermodel, coordinates: np.ndarray) -> np.ndarray:
+    """Return what kernels have of the variance of scores under the prior, (n_draws, n_kernels)."""
+    squares = np.array(
+        [model.covariance.split(model.values(u)[0])[0] ** 2 for u in coordinates]
+    )
+    shares: np.ndarray = squares / squares.sum(axis=1, keepdims=True)
+    return shares
 
 
 def equally_likely(weights: np.ndarray, n_draws: int, rng: np.random.Generator) -> np.ndarray:

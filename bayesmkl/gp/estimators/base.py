@@ -49,7 +49,7 @@ from bayesmkl.gp.estimators.by_landmarks import (
 from bayesmkl.gp.estimators.completion import CompletingMKL
 from bayesmkl.gp.estimators.settings import GPMKL, check_learned, checked_weight_prior, of_kernels
 from bayesmkl.gp.evidence import ep_evidence, exact_evidence, laplace_evidence, student_evidence
-from bayesmkl.gp.hyperposterior import Draws, Hypermodel
+from bayesmkl.gp.hyperposterior import Draws, Hypermodel, share_error
 from bayesmkl.gp.hyperpriors import HalfT, NestedShares, ParameterPriors, WeightPrior, WithDesign
 from bayesmkl.gp.reading import (
     KEPT,
@@ -275,7 +275,7 @@ class BaseGPMKL(CompletingMKL):
             prior = PriorParts(model.covariance, options.n_draws, len(targets), parts_rng)
             start = None if induced is None else induced.start
             drawn, n_evaluations = draw_hyperparameters(model, options, rng, self.verbose > 0, start)
-            with step_progress(self.verbose > 0, "drawing scores", options.n_points, "point") as report:
+            with step_progress(self.verbose > 0, "drawing scores", options.most_points, "point") as report:
                 reading = read(model, drawn, prior, rng, report, views)
             return n_evaluations + len(drawn.weights), drawn, reading
 
@@ -321,6 +321,10 @@ class BaseGPMKL(CompletingMKL):
         self._read_left_out(targets, left_out)
         self.pareto_k_, self.ess_, self.rhat_ = weighted.pareto_k, weighted.ess, weighted.rhat
         self.unconverged_ = weighted.unconverged
+        alike = np.full(draws.n_draws, 1.0 / draws.n_draws)
+        self.share_mcse_ = (
+            np.nan if weighted.are_chains else share_error(draws.shares, alike, draws.point)
+        )
         self.n_evaluations_ = n_evaluations
         self.outcome_, self.converged_ = weighted.outcome, weighted.converged
         advice = weighted.advice("hyperparameters", "scale")

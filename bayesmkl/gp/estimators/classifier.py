@@ -94,6 +94,7 @@ class GPMKLClassifier(ClassifierMixin, BaseGPMKL):
     %(pareto_k_)s
     %(rhat_)s
     %(ess_)s
+    %(share_mcse_)s
     %(unconverged_)s
     %(n_evaluations_)s
     %(outcome_)s

@@ -81,6 +81,7 @@ class GPMKLOrdinalClassifier(ClassifierMixin, BaseGPMKL):
     %(pareto_k_)s
     %(rhat_)s
     %(ess_)s
+    %(share_mcse_)s
     %(unconverged_)s
     %(n_evaluations_)s
     %(outcome_)s

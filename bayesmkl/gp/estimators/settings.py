@@ -284,6 +284,9 @@ GPMKL = ESTIMATOR | entries(
         The largest :math:`\hat R` of the hyperparameters of chains; NaN without several.
     ess_ : float
         Number of independent draws from the posterior that those of the hyperparameters are worth.
+    share_mcse_ : float
+        The largest Monte Carlo error, a standard deviation, of all `kernel_shares_` and of the ends of their 94 %
+        intervals. NaN of chains.
     unconverged_ : float
         Posterior probability of the points whose evidence is not known, because its approximation did not converge.
     n_evaluations_ : int
