@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
 FORMAT = "bayesmkl-model"
-VERSION = 12  # of what a file says about a model; files of another one are refused
+VERSION = 13  # of what a file says about a model; files of another one are refused
 PROTOCOL = 2  # of skops. Parts of older ones check less, and a file could ask for them.
 
 # Where classes are that models hold. Every class there is trusted. Others of this package, which write files, lock
@@ -42,8 +42,6 @@ OF_MODELS = re.compile(
 # Data, and Python code that computes with them, which skops leaves to the user.
 UNIVARIATE = "sklearn.feature_selection._univariate_selection"
 KNOWN = frozenset((
-    "bayesmkl.kernels.tables.as_days",
-    "bayesmkl.kernels.tables.as_numbers",
     "builtins.object",
     "functools.partial",  # of a function that is judged itself
     *(f"numpy.{name}" for name in ("dtype", "max", "mean", "median", "min")),

@@ -20,7 +20,7 @@ from bayesmkl import BEMKLRegressor, GPMKLRegressor, KernelBank, __version__, lo
 from bayesmkl.cli import app, fitting
 from bayesmkl.evaluation import concordance_index
 from bayesmkl.gp import Design, Marginal
-from bayesmkl.kernels import Gaussian, Tanimoto, make_bank
+from bayesmkl.kernels import Gaussian, Tanimoto
 from bayesmkl.posterior import effect_table, kernel_table, load_posterior
 
 COLUMNS = ["radius", "texture", "mean area"]
@@ -114,7 +114,7 @@ def test_fit_writes_a_complete_run(fitted):
     model = load_model(folder / "model.skops")
     pd.testing.assert_frame_equal(pd.read_csv(folder / "kernels.csv"), kernel_table(model))
     weights = load_posterior(folder / "posterior.nc")["posterior"]["kernel_weights"]
-    assert weights["kernel"].values.tolist() == list(model[-1].kernel_names_)
+    assert weights["kernel"].values.tolist() == list(model.kernel_names_)
     config = json.loads((folder / "config.json").read_text())
     assert (config["seed"], config["max_iter"], config["features"]) == (3, 15, COLUMNS)
 
@@ -124,7 +124,7 @@ def test_metrics_are_those_of_the_rows_held_out(fitted, table):
     model = load_model(folder / "model.skops")
     X, y = table[COLUMNS], table["diagnosis"].to_numpy(str)
     X_train, X_test, _, y_test = train_test_split(X, y, test_size=0.3, random_state=3, stratify=y)
-    np.testing.assert_allclose(model[0].mean_, X_train.mean())
+    np.testing.assert_allclose(model.kernel_bank_.locations_, X_train.mean())
     metrics = metrics_of(folder)
     assert metrics["accuracy"] == accuracy_score(y_test, model.predict(X_test))
     probability = model.predict_proba(X_test)[np.arange(18), np.searchsorted(model.classes_, y_test)]
@@ -195,7 +195,7 @@ def test_effects_of_a_design_are_those_of_python(write, table, tmp_path):
     columns = [*COLUMNS[:2], "visits", "site"]
     folder, data, said = write(columns, "size", *GPMKL, "--covariate", "visits", "--group", "site")
     found = load_model(folder / "model.skops")
-    known = table["site"].isin(found[-1].design_.labels[0])
+    known = table["site"].isin(found.design_.labels[0])
     assert f"Rows held out are those of {table['site'][~known].nunique()} groups of 'site'" in said
     rows = table[known]
     X = rows[COLUMNS[:2]]
@@ -242,7 +242,7 @@ def test_counts_are_no_classes(write):
     folder, _, said = write(COLUMNS, "visits", *GPMKL, "--likelihood", "poisson")
     assert "(a quantity: regression)" in said
     assert metrics_of(folder).index.tolist() == ["r2", "rmse"]
-    assert load_model(folder / "model.skops")[-1].likelihood == "poisson"
+    assert load_model(folder / "model.skops").likelihood == "poisson"
 
 
 # -------------------------------------------------------------------------------------------------- views, types
@@ -278,7 +278,7 @@ def test_views_and_kernels_are_those_of_python(write, assays, tmp_path):
     own = BEMKLRegressor(bank, max_iter=20, random_state=0)
     with pytest.warns(UserWarning, match="max_iter"):
         own.fit(scaled, y_train.to_numpy())
-    assert list(model[-1].kernel_names_) == list(own.kernel_names_)
+    assert list(model.kernel_names_) == list(own.kernel_names_)
     found, _ = predictions(folder, data, tmp_path)
     np.testing.assert_allclose(found["mean"][X_train.index], own.predict(scaled), rtol=1e-6)
 
@@ -324,31 +324,51 @@ def patients():
 
 
 def test_types_are_those_of_python(write, patients, tmp_path):
-    options = ["--kernels-on", "types", "--category", "site", "--max-iter", 20]
-    folder, _, _ = write(list(patients.columns[:-1]), "ill", *options, rows=patients)
+    options = ["--kernels-on", "types", "--category", "site", "--drop", "seen", "--max-iter", 20]
+    folder, _, _ = write(list(patients.columns[:-1]), "ill", *options, rows=patients.dropna(subset="age"))
     model = load_model(folder / "model.skops")
-    made = make_bank(patients.drop(columns="ill"), types={"site": "categories"})
-    assert model[-1].kernels.views == made.bank.views
-    new = patients.drop(columns="ill")
-    new.loc[0, "stage"], new.loc[1, "site"], new.loc[7, "age"] = (
-        "IV",
-        9,
-        None,
-    )  # no sample of training has these
+    plan = model.kernel_bank_.column_plan_
+    assert [(one.label, one.kind, one.levels) for one in plan.columns] == [
+        ("stage", "categories", ("I", "II", "III")),
+        ("site", "categories", (3, 7)),
+        ("smoker", "yes or no", (False, True)),
+    ]
+    assert [view.name for view in model.kernel_bank_.views_] == ["numbers", "categories"]
+    new = patients.drop(columns=["ill", "seen"]).fillna({"age": 60.0})
+    new.loc[0, "stage"], new.loc[1, "site"] = "IV", 9  # no sample of training has these
     new.to_csv(tmp_path / "new.csv", index=False)
     found, _ = predictions(folder, tmp_path / "new.csv", tmp_path)
     expected = model.predict_proba(pd.read_csv(tmp_path / "new.csv"))[:, 1]
     np.testing.assert_allclose(found["probability_yes"], expected, rtol=1e-12)
     assert np.mean(found["prediction"] == patients["ill"]) > 0.8
+    dated = [*options[:4], "--max-iter", 20]
+    message = fails("fit", tmp_path / "data.csv", "--target", "ill", "--out", tmp_path / "other", *dated)
+    assert (
+        "the column 'seen' holds dates as text. Read them with `pd.to_datetime`. Make a number of them"
+        in message
+    )
 
 
 def test_a_dry_run_writes_nothing(patients, tmp_path):
     patients.to_csv(tmp_path / "data.csv", index=False)
-    fit = ["fit", tmp_path / "data.csv", "--target", "ill", "--kernels-on", "types", "--max-iter", 20]
+    fit = [
+        "fit",
+        tmp_path / "data.csv",
+        "--target",
+        "ill",
+        "--view",
+        "who=age",
+        "--view",
+        "who=s[im]*",
+        "--view",
+    ]
+    fit += ["grade=stage", "--missing-views", "integrate", "--max-iter", 20]
     code, stdout, stderr = run(*fit, "--dry-run")
     assert code == 0, stderr
-    assert "numbers: auto of age, site categories: Overlap() of stage, smoker dates: auto of seen" in stdout
-    assert "9 kernels of 42 rows: " in stdout
+    gaussians = "gaussian(0.5 median), gaussian(1 median), gaussian(2 median), linear"
+    assert f"who: {gaussians} of age, site who: overlap of smoker grade: overlap of stage" in stdout
+    assert "In no view, and not used: seen." in stdout
+    assert "6 kernels of 42 rows: " in stdout
     assert "Nothing was written." in stdout
     assert {path.name for path in tmp_path.iterdir()} == {"data.csv"}
 
@@ -371,9 +391,8 @@ def test_a_dry_run_writes_nothing(patients, tmp_path):
         (["--method", "gpmkl", "--likelihood", "weibull"], "`likelihood` must be"),
         (["--task", "survival"], "--event names the column that says whether the event was seen"),
         (["--event", "texture"], "must be a column of 0 and 1, or of true and false"),
-        (["--category", "radius"], "--category is of --kernels-on types. Give both"),
-        (["--kernels-on", "types", "--category", "radus"], "from which nothing is predicted; did you mean"),
-        (["--kernels-on", "types", "--kernels", "a=linear"], "Leave it out, or --kernels, --missing-views"),
+        (["--category", "radus"], "from which nothing is predicted; did you mean"),
+        (["--view", "a=diagnosis"], "names no column to predict from; it is the target."),
         (["--missing-views", "impute"], "`missing_views` must be"),
     ],
 )
@@ -385,9 +404,9 @@ def test_options_that_do_not_go_together(options, expected, csv, tmp_path):
 @pytest.mark.parametrize(
     ("change", "options", "expected"),
     [
-        ({"site": "left"}, [], "column 'site' holds no numbers (such as 'left' in 'site'). Encode"),
+        ({"site": "left"}, [], "column 'site' holds the same value in all 42 rows to fit"),
         ({"radius": [np.nan, 1.0] * 30}, [], "values are missing in 'radius' (30 of 60)"),
-        ({"radius": [np.inf, 1.0] * 30}, [], "column 'radius' holds infinite values"),
+        ({"radius": [np.inf, 1.0] * 30}, [], "Input X contains infinity"),
         ({"radius": 7.0}, [], "column 'radius' holds the same value in all 42 rows to fit"),
         ({"diagnosis": ["a", None] * 30}, [], "the target 'diagnosis' is missing in 30 of 60 rows"),
         ({"diagnosis": "a"}, [], "holds a (60 rows)"),

@@ -36,6 +36,7 @@ from bayesmkl.kernels.stacks.factored import compress, compress_each
 from bayesmkl.kernels.stacks.of_bank import factored_rows, linear_stack, row_factors
 from bayesmkl.kernels.stacks.packed import pack
 from bayesmkl.kernels.stacks.streamed import check_rows, fit_bank_to_rows, is_row_source, streamed_stack
+from bayesmkl.kernels.tables import ColumnPlan, read_frame, refuse_target, unused
 from bayesmkl.kernels.views import check_samples, column_labels, refuse_other_columns, refuse_shuffled_rows
 from bayesmkl.outcomes.labels import check_labels
 from bayesmkl.outcomes.numbers import real_targets
@@ -243,6 +244,7 @@ class BaseMKL(BaseEstimator):
     verbose: Any = 0
     missing_views: Any = "error"
     unlabeled_label: Any = None
+    views: Any = None
     present_: np.ndarray | None = None
     together_: Any = None
     training_factors_: Any = None
@@ -336,21 +338,55 @@ class BaseMKL(BaseEstimator):
         if self.missing_views != "error":
             check_y["ensure_all_finite"] = "allow-nan"
         if self._is_precomputed():
+            if self.views is not None:
+                raise ValueError(
+                    f"`views` must be None with precomputed kernels; got {shown(self.views)}. Name the view of each "
+                    "kernel by `kernel_views`."
+                )
             kernels, y = self._fit_precomputed(X, y, check_y)
             given = self._stack_of_training(kernels)
             storage = resolve_storage(storage, kernels.shape, is_square=True, is_source=False)
             stack = hold_given(self._check_kernels(given, known_psd=None), storage)
         else:
+            samples, target = X, y
             X, y = self._fit_rows(X, y, check_y)
             stack = self._stack_of_rows(X, counts, storage)
+            if self.kernel_bank_ is not None:
+                refuse_target(samples, target, self.kernel_bank_.views_)
         self.n_kernels_in_ = stack.n_kernels
         return stack, y
+
+    @property
+    def unused_columns_(self) -> list[str]:
+        """Names of the columns of training samples that no kernel, gate or design sees."""
+        check_is_fitted(self, "kernel_names_")
+        bank = self.kernel_bank_
+        if bank is None:
+            return []
+        used = [view.columns for view in bank.views_] + [kernel.gate_columns for kernel in bank.kernels_]
+        return unused(bank.column_labels_, bank.n_features_in_, [*used, *self._columns_beside()])
+
+    def _columns_beside(self) -> list[np.ndarray]:
+        """Return positions of columns with another use than kernels."""
+        gates = getattr(self, "gate_columns_", None)
+        return [] if gates is None else [gates]
+
+    def _numbered(self, X: Any) -> Any:
+        """Learn labels of columns that no kernel sees, and return samples with numbers in their place."""
+        return X
 
     def _fit_rows(self, X: Any, y: Any, check: dict[str, Any]) -> tuple[Any, np.ndarray]:
         """Validate training samples and their targets, once; a source of rows is validated where it is read."""
         if is_row_source(X):
             return X, self._check_data(np.zeros((len(X), 1)), y, check)
+        samples = read_frame(X)
+        check_samples(samples, may_be_sparse=self._may_be_sparse(), may_be_text=True)
+        X = self._numbered(samples)
+        plan = ColumnPlan.learn(X)
+        X = X if plan is None else plan.encode(X, self.missing_views != "error")
         y = self._check_data(X, y, check)
+        if plan is not None:  # whether columns that are used have missing values is a question to the bank
+            check = check | {"ensure_all_finite": "allow-nan"}
         with naming("X", X, NAN_REMEDY if self._takes_missing_views else ""):
             rows = sparse_table("X", X) if issparse(X) else X
             accepted = "csr" if issparse(X) else False
@@ -359,7 +395,8 @@ class BaseMKL(BaseEstimator):
             )
         if issparse(X):
             values = SparseTable(values)
-        return CheckedTable(values, getattr(self, "feature_names_in_", None), column_labels(X)), y
+        names = getattr(self, "feature_names_in_", None)
+        return CheckedTable(values, names, column_labels(X), plan, samples), y
 
     def _check_data(self, X: Samples, y: Targets, check: dict[str, Any]) -> np.ndarray:
         """Check that `X` is a table of numbers with one target per row; return the target."""
@@ -379,6 +416,7 @@ class BaseMKL(BaseEstimator):
         if is_source and not self._streams_rows:
             raise ValueError(f"`X` must be an array or a DataFrame for {type(self).__name__}; got {X!r}.")
         bank = self._new_bank(X)
+        bank._nan_remedy = NAN_REMEDY if self._takes_missing_views else ""
         shape = bank.training_shape(X)
         storage = resolve_storage(asked, shape, bank.landmarks is None, is_source)
         if storage.kind == "dense":
@@ -438,7 +476,8 @@ class BaseMKL(BaseEstimator):
         of_bank = self._MISSING_VIEWS.get(self.missing_views, "error")
         keep: dict[str, Any] = {} if of_bank == "error" else {"missing_views": of_bank}
         if self.kernels is None:
-            return KernelBank(**keep)
+            scale = not is_sparse(getattr(X, "values", None))
+            return KernelBank(views="all" if self.views is None else self.views, scale=scale, **keep)
         if isinstance(self.kernels, KernelBank):
             self._check_landmarks(self.kernels)
             if not self._learns_widths and some_learn(self.kernels.kernels):
@@ -448,6 +487,13 @@ class BaseMKL(BaseEstimator):
                 )
             if of_bank == "keep" and self.kernels.missing_views == "impute":
                 keep = {}  # which keeps views as well
+            if self.views is not None:
+                if not isinstance(self.kernels.views, str) or self.kernels.views != "all":
+                    raise ValueError(
+                        f"`views` must be None with a bank that has views; got {shown(self.views)}, and "
+                        f"{shown(self.kernels.views)} of the bank. Leave one of them out."
+                    )
+                keep["views"] = self.views
             return clone(self.kernels).set_params(**keep)
         raise ValueError(
             '`kernels` must be a KernelBank, None (the default bank) or "precomputed"; '
@@ -571,13 +617,20 @@ class BaseMKL(BaseEstimator):
 
     def _validate_rows(self, X: Any) -> np.ndarray:
         check_is_fitted(self, "kernel_names_")
-        finite: Any = True if self.present_ is None else "allow-nan"
-        options = {"dtype": np.float64, "ensure_all_finite": finite}
         if self.kernel_bank_ is not None and is_row_source(X):
             check_rows(X, self.kernel_bank_)
             return X
-        X = np.asarray(X) if isinstance(X, SharedKernels) else X
-        check_samples(X, may_be_sparse=self.kernel_bank_ is not None and self._may_be_sparse())
+        if isinstance(X, CheckedTable):
+            return X.values
+        X = np.asarray(X) if isinstance(X, SharedKernels) else read_frame(X)
+        bank = self.kernel_bank_
+        check_samples(
+            X, may_be_sparse=bank is not None and self._may_be_sparse(), may_be_text=bank is not None
+        )
+        X = X if bank is None else bank.encode(X)
+        is_strict = self.present_ is None and (bank is None or bank.column_plan_ is None)
+        finite: Any = True if is_strict else "allow-nan"
+        options = {"dtype": np.float64, "ensure_all_finite": finite}
         with naming("X", X, NAN_REMEDY if self._takes_missing_views else ""):
             if self.kernel_bank_ is not None and (issparse(X) or is_sparse(self.kernel_bank_.X_train_)):
                 table: Any = validate_sparse(self, X, self.kernel_bank_.X_train_, reset=False)
@@ -593,10 +646,10 @@ class BaseMKL(BaseEstimator):
 
     def _with_views(self, X: np.ndarray) -> np.ndarray:
         """Return validated rows as the bank takes them; raise for those without any view where one is needed."""
-        if self.present_ is None:
-            return X
         bank: Any = self.kernel_bank_
         X = bank.imputed(X)
+        if self.present_ is None:
+            return X
         if self._needs_some_view:
             check_some_view(present_views(X, bank.views_))
         return X

@@ -50,7 +50,10 @@ def bank_apart(model: Any, bank: KernelBank, X: Samples | None) -> KernelBank:
     columns = positions_of("gate_columns", asked, n_features, labels)
     if len(np.unique(columns)) < len(columns):
         raise ValueError(f"`gate_columns` must name each column once; got {shown(asked)}.")
-    views = views_without(bank.views, columns, n_features, labels)
+    if isinstance(X, CheckedTable) and X.plan is not None:
+        X.plan.refuse(columns, "`gate_columns`", ["yes or no"], "Make numbers of them.")
+    codes, samples = (X.codes, X.samples) if isinstance(X, CheckedTable) else (None, X)
+    views = views_without(bank.views, columns, n_features, labels, codes, samples)
     if not views and len(columns) == n_features:
         raise ValueError(
             f"`gate_columns` must leave columns of `X` to the kernels; got all {n_features}. Name what kernels see, "
@@ -70,6 +73,10 @@ def features_of(
     if fitting and (X is None or model.gate_columns is None):
         model.gate_columns_ = None
     if X is not None:
+        plan = model.kernel_bank_.column_plan_
+        if plan is not None and model.gate_columns_ is None:
+            every = range(X.shape[1])
+            plan.refuse(every, "columns that gates see", ["yes or no"], "Name others in `gate_columns`.")
         features = X if model.gate_columns_ is None else X[:, model.gate_columns_]
         if fitting:
             model.n_gate_features_ = features.shape[1]

@@ -99,7 +99,7 @@ def numpyro_model(
     own = clone(self)  # a program may set attributes
     if y is not None:
         return _with_priors(own._program(X, y, X_new), priors)
-    rows = np.arange(check_samples(X))
+    rows = np.arange(check_samples(X, may_be_text=True))
     chosen = {name: value for name, value in own._BY_TARGET.items() if own.get_params()[name] == "auto"}
     unknown = rows % 2 if is_classifier(self) else rows
     levels = getattr(self, "levels", None)

@@ -8,7 +8,11 @@ ESTIMATOR = entries(
     """
     kernels : KernelBank, "precomputed" or None, default=None
         A bank is cloned and fitted on `X`. With "precomputed", `X` is a stack of kernels of shape
-        (n_samples, n_train, n_kernels), or (n_samples, n_train) for one kernel. None is ``KernelBank()``.
+        (n_samples, n_train, n_kernels), or (n_samples, n_train) for one kernel. None is
+        ``KernelBank(scale=True)``, which standardizes numbers and compares categories of a DataFrame by agreement.
+    views : "all", "each", "all+each", "types" or dict, default=None
+        The columns that kernels see, such as ``{"genes": "gene_*", "clinic": ["age", "sex"]}``; see `KernelBank`.
+        None: those of the bank in `kernels`, or all columns.
     kernel_names : sequence of str, default=None
         Names of the kernels; taken from the bank by default.
     levels : sequence, default=None

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from bayesmkl._utils.given import as_array
+from bayesmkl._utils.given import as_array, is_missing
 from bayesmkl._utils.validation import shown
 
 ENTRY, LOWER, UPPER = "entry", "lower", "upper"
 FORMS = (
+    "a DataFrame with a column of the event (true and false, or 1 and 0) and one of the time, two such columns, or "
     "a structured array of shape (n_samples,) with a boolean field (whether the event was seen) and a field of "
     "numbers (time to the event or to censoring), or with the fields 'lower' and 'upper' of an interval; either may "
     "have a field 'entry' too (time at which a subject came under observation)"
@@ -63,9 +64,10 @@ def survival_times(y: object, name: str = "y") -> SurvivalTimes:
 
     Parameters
     ----------
-    y : structured array of shape (n_samples,)
+    y : structured array of shape (n_samples,), or DataFrame or array of shape (n_samples, 2)
         A boolean field, True where the event was seen, and a field of numbers, the time to it or to censoring, both
-        of any name and in any order; or two fields of numbers named ``lower`` and ``upper``. In both forms one more
+        of any name and in any order; columns of a DataFrame or an array are fields, and 1 and 0 of the event will do;
+        or two fields of numbers named ``lower`` and ``upper``. In both forms one more
         field of numbers named ``entry`` is the time from which on a subject was observed (left truncation).
     name : str, default="y"
         Name of the argument, for messages.
@@ -183,6 +185,7 @@ def _read(name: str, y: object) -> _Fields:
 
 
 def _structured(name: str, y: object) -> np.ndarray:
+    y = _with_fields(name, y)
     if isinstance(y, np.ma.MaskedArray):
         raise ValueError(
             f"`{name}` must be {FORMS}; got a masked array. Leave masked samples out and pass `.data`."
@@ -195,6 +198,64 @@ def _structured(name: str, y: object) -> np.ndarray:
     if not len(array):
         raise ValueError(f"`{name}` must hold at least one sample; got none.")
     return array
+
+
+def _with_fields(name: str, y: object) -> object:
+    """Return a structured array of a DataFrame, or of two columns of which one holds nothing but 0 and 1.
+
+    Examples
+    --------
+    >>> _with_fields("y", np.array([[2.5, 1.0], [4.0, 0.0]]))
+    array([(2.5,  True), (4. , False)], dtype=[('0', '<f8'), ('1', '?')])
+    """
+    is_frame = hasattr(y, "columns") and hasattr(y, "dtypes")
+    if isinstance(y, np.ma.MaskedArray) or not (is_frame or isinstance(y, np.ndarray | list | tuple)):
+        return y
+    if is_frame:
+        frame: Any = y
+        columns = {str(label): np.asarray(frame[label]) for label in frame.columns}
+    else:
+        if isinstance(y, tuple) and len(y) == 2 and all(np.ndim(one) == 1 and len(one) != 2 for one in y):
+            y = list(zip(*y, strict=True))  # (event, time)
+        try:
+            array = np.asarray(y)
+        except ValueError:
+            return y  # an error of `as_array`
+        if array.dtype.names is not None or array.ndim != 2 or array.shape[1] < 2:
+            return y
+        columns = {str(j): array[:, j] for j in range(array.shape[1])}
+    for label, values in columns.items():
+        missing = is_missing(values)
+        if missing.any():
+            raise ValueError(
+                f"`{name}` must have no missing values; got {int(missing.sum())} in {label!r}, the first for sample "
+                f"{int(missing.argmax())}. Leave these samples out."
+            )
+        columns[label] = np.array(values.tolist()) if values.dtype.kind == "O" else values
+    if not {LOWER, UPPER} <= set(columns):
+        flags = [label for label, values in columns.items() if values.dtype.kind == "b"]
+        binary = [
+            label
+            for label, values in columns.items()
+            if label != ENTRY and values.dtype.kind in "iuf" and np.isin(values, (0, 1)).all()
+        ]
+        if not flags and len(binary) == 1:
+            columns[binary[0]] = columns[binary[0]].astype(bool)
+        elif not flags:
+            few = [(label, np.unique(values)) for label, values in columns.items() if label != ENTRY]
+            codes = [
+                (label, values) for label, values in few if len(values) == 2 or values.dtype.kind in "US"
+            ]
+            hint = f" Is {codes[0][0]!r} the event, with {codes[0][1][:4].tolist()}?" if codes else ""
+            raise ValueError(
+                f"`{name}` must have one column of the event, of true and false or 1 and 0; got "
+                f"{'none' if not binary else ' and '.join(map(repr, binary))} among {', '.join(map(repr, columns))}."
+                f"{hint} Make it boolean, `event == code` with the code of a seen event."
+            )
+    found = np.empty(len(next(iter(columns.values()))), dtype=[(k, v.dtype) for k, v in columns.items()])
+    for label, values in columns.items():
+        found[label] = values
+    return found
 
 
 def _numbers(name: str, field: str, column: np.ndarray, infinite: bool = False) -> np.ndarray:

@@ -159,6 +159,7 @@ class _Parameters(BaseMKL):
 
     kernels: KernelBank | str | None = None
     _: KW_ONLY
+    views: Any = None
     kernel_prior: Any = "nonsparse"
     sample_prior: str | Gamma = "nonsparse"
     bias_prior: str | Gamma = "nonsparse"
@@ -545,8 +546,8 @@ BEMKL = ESTIMATOR | entries(
     r"""
     kernels : KernelBank, "precomputed" or None, default=None
         A bank is cloned and fitted on `X`. With "precomputed", `X` is a stack of kernels of shape
-        (n_samples, n_train, n_kernels), or (n_samples, n_train) for one kernel. None is ``KernelBank("auto")``, whose
-        kernels have the scale of the samples.
+        (n_samples, n_train, n_kernels), or (n_samples, n_train) for one kernel. None is ``KernelBank(scale=True)``,
+        which standardizes numbers and compares categories of a DataFrame by agreement.
     inference : {"vb", "nuts", "gibbs"}, VB, NUTS or Gibbs, default="vb"
         Inference of the posterior; a name is the object with its defaults, as in ``inference=NUTS(n_draws=500)``.
         "vb": the closed-form updates, fast, its predictions good and its intervals too narrow. "nuts": Hamiltonian

@@ -53,6 +53,7 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
     Parameters
     ----------
     %(kernels)s
+    %(views)s
     kernel_prior : {"nonsparse", "sparse"}, Gamma, "dirichlet", "spike-slab", Dirichlet or SpikeSlab
         Prior on the precision of each kernel weight. "nonsparse", the default, is Gamma(concentration=1, rate=1),
         "sparse" is Gamma(1e-10, 1e-10), which switches most kernels off; the samplers need a concentration of at

@@ -301,6 +301,7 @@ class BEMKLMultitaskClassifier(ClassifierMixin, BaseMultitask):
     ----------
     kernels : KernelBank, "precomputed" or None, default=None
         As in `BEMKLMultitaskRegressor`.
+    %(views)s
     kernel_prior : {"auto", "nonsparse", "sparse"} or Gamma, default="auto"
         Prior on the precision of each common kernel weight; "auto" is "sparse", or "nonsparse" for separate tasks.
     sample_prior, bias_prior : {"nonsparse", "sparse"} or Gamma, default="nonsparse"
@@ -619,6 +620,7 @@ class BEMKLMultitaskRegressor(RegressorMixin, BaseMultitask):
         A bank is cloned and fitted on the samples of all tasks together. With "precomputed", `X` is a stack of
         kernels of shape (n_samples, n_train, n_kernels), or (n_samples, n_train) for one kernel. None is
         ``KernelBank("auto")``.
+    %(views)s
     kernel_prior : {"auto", "nonsparse", "sparse"} or Gamma, default="auto"
         Prior on the precision of each common kernel weight, or of each task's weights if they are separate. "auto" is
         "sparse" for common weights, since all tasks together can tell which views to leave, and "nonsparse" for

@@ -40,6 +40,7 @@ class BEMKLOrdinalClassifier(ClassifierMixin, BaseBEMKL):
     Parameters
     ----------
     %(kernels)s
+    %(views)s
     %(kernel_prior)s
     %(sample_prior)s
     %(bias_prior)s

@@ -46,6 +46,7 @@ class BEMKLRegressor(RegressorMixin, BaseBEMKL):
     ----------
     kernels : KernelBank, "precomputed" or None, default=None
         As in `BEMKLClassifier`.
+    %(views)s
     kernel_prior, sample_prior, bias_prior : {"nonsparse", "sparse"} or Gamma, default="nonsparse"
         Priors on the precisions of kernel weights, sample weights and intercept.
     predictive : {"full", "paper"}, default="full"
@@ -260,6 +261,7 @@ class BEMKLSurvival(BaseBEMKL):
     Parameters
     ----------
     %(kernels)s
+    %(views)s
     %(kernel_prior)s
     %(sample_prior)s
     %(bias_prior)s

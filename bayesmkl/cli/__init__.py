@@ -110,13 +110,13 @@ def fit(
     kernels_on: Annotated[
         Literal["all", "each", "all+each", "types"] | None,
         _option(
-            "3 Gaussian kernels and a linear one on all columns together, on each column, or both (the default). "
-            "types: numbers, text as categories, dates as days; empty cells are filled in."
+            "Kernels on all columns together, on each column, or both (the default); types: numbers, and categories. "
+            "Numbers have 3 Gaussian kernels and a linear one, categories and true or false have one of agreement."
         ),
     ] = None,
     view: Annotated[Names, _option("NAME=COLUMN: a view, such as mean='mean_*', instead; repeated.")] = None,
     kernels: Annotated[Names, _option("VIEW=KERNEL, such as bits=tanimoto; repeated.")] = None,
-    category: Annotated[Names, _option("types: column of numbers that are categories; repeated.")] = None,
+    category: Annotated[Names, _option("Column of numbers that are categories; repeated.")] = None,
     method: Annotated[
         Literal["bemkl", "gpmkl"],
         Option(help="bemkl: fast. gpmkl: a Gaussian process, whose intervals hold, for up to 2000 rows."),
@@ -138,8 +138,8 @@ def fit(
     missing_views: Annotated[
         Literal["error", "integrate", "impute"],
         Option(
-            help="Empty cells: integrate averages over what their kernels may say, with --kernels-on each or --view; "
-            "impute (gpmkl) does so for whole views, and takes means of columns inside views."
+            help="Empty cells of numbers: integrate averages over what their kernels may say, with --kernels-on each "
+            "or --view; impute (gpmkl) does so for whole views, and takes means of columns inside views."
         ),
     ] = "error",
     covariate: Annotated[Names, _option("gpmkl: column with a linear effect; repeated.")] = None,
@@ -154,8 +154,8 @@ def fit(
 ) -> None:
     """Fit BEMKL or GPMKL to a table; write the model, its posterior, metrics and plots.
 
-    Columns are standardized, but for those of a design. Metrics come from rows that the model has not seen; the
-    saved model is the one fitted to the other rows.
+    Text and true or false are categories, numbers are standardized. Metrics come from rows that the model has not
+    seen; the saved model is the one fitted to the other rows.
     """
     options = SimpleNamespace(**locals())
     for name in ("level", "view", "kernels", "category", "covariate", "group", "drop"):

@@ -159,7 +159,7 @@ def _data(section: Section, task: str) -> Any:
         )
     with section.blamed():
         features = features_of(table, {"`target`": [target], "`drop`": section.take("drop", list, [])})
-        features = check_features(features, may_be_empty=True)
+        features = check_features(features)
     with section.blamed("target"):
         return features, check_target(table[target], task)[0]
 

@@ -7,17 +7,15 @@ import json
 import time
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
+from itertools import groupby
 from pathlib import Path
 from types import SimpleNamespace as Options
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from sklearn.base import BaseEstimator, clone
-from sklearn.compose import ColumnTransformer
+from sklearn.base import BaseEstimator
 from sklearn.model_selection import GroupShuffleSplit, train_test_split
-from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import StandardScaler
 
 from bayesmkl import __version__, bemkl, gp, posterior
 from bayesmkl._utils.memory import available_memory, format_bytes, require_memory
@@ -29,17 +27,14 @@ from bayesmkl.evaluation.metrics import evaluated
 from bayesmkl.evaluation.plots import picture
 from bayesmkl.evaluation.predictions import Predictions
 from bayesmkl.evaluation.study import labels_of
-from bayesmkl.kernels import Gaussian, KernelBank, Tanimoto
+from bayesmkl.kernels import Gaussian, KernelBank, Overlap, Tanimoto
 from bayesmkl.kernels.adapters import NAMED, PAIRWISE_NAMES
-from bayesmkl.kernels.tables import make_bank
-from bayesmkl.kernels.views import resolve_views
 from bayesmkl.persistence import save_model
 from bayesmkl.posterior.contributions import quick_feature_table
 from bayesmkl.posterior.fitted import fitted_bemkl
 
 OWN: dict[str, Any] = {"gaussian": Gaussian(relative_width=1.0), "tanimoto": Tanimoto()}
 KERNELS = (*NAMED, *OWN, *PAIRWISE_NAMES)
-OF_COUNTS = ("additive_chi2", "chi2", "tanimoto")  # kernels that standardized columns mean nothing to
 METRICS = {
     "accuracy": "share of correct labels",
     "log_loss": "nats per sample; lower is better",
@@ -60,27 +55,12 @@ METRICS = {
 # --------------------------------------------------------------------------------------------------------- models
 
 
-def new_model(options: Options, seen: pd.DataFrame) -> Pipeline:
-    """Build what is fitted; `seen` has the columns that kernels may see."""
-    columns = [str(name) for name in seen]
-    if options.kernels_on == "types":
-        for name in options.category:
-            if name not in columns:
-                hint = did_you_mean(name, columns)
-                raise ValueError(
-                    f"--category names the column {name!r}, from which nothing is predicted; {hint}"
-                )
-        made = make_bank(seen, types=dict.fromkeys(options.category, "categories"))
-        first, bank = ("encode", made.encoder), made.bank
-    else:
-        bank = bank_of(options, columns)
-        kept = [*options.covariate, *options.group, *_as_they_are(bank, columns)]
-        first = ("standardize", _standardizer(kept))
-    return Pipeline([first, (options.method, _estimator(options, bank))])
+def new_model(options: Options, seen: pd.DataFrame) -> BaseEstimator:
+    """Return the estimator of the task and the method, with the parameters that options name.
 
-
-def _estimator(options: Options, bank: KernelBank) -> BaseEstimator:
-    """Return the estimator of the task and the method, with the parameters that options name."""
+    `seen` has the columns that kernels may see.
+    """
+    bank = bank_of(options, [str(name) for name in seen])
     made: Any = getattr(
         bemkl if options.method == "bemkl" else gp, runs.estimator_of(options.task, options.method)
     )
@@ -111,36 +91,23 @@ def _estimator(options: Options, bank: KernelBank) -> BaseEstimator:
     return made(bank, **parameters)
 
 
-def _standardizer(kept: Sequence[str]) -> BaseEstimator:
-    """Return what gives columns zero mean and unit variance, but for those that are `kept`, which come first.
-
-    Columns of a design keep their units: an effect is that of one unit, and a site is a site.
-    """
-    scaler = StandardScaler().set_output(transform="pandas")  # views may name columns
-    if not kept:
-        return scaler
-    beside = ColumnTransformer(
-        [("design", "passthrough", list(kept))], remainder=scaler, verbose_feature_names_out=False
-    )
-    return beside.set_output(transform="pandas")
-
-
 def bank_of(options: Options, columns: Sequence[str]) -> KernelBank:
     """Return the kernels on the views that options name, of `columns`.
 
     A view may be named several times, and * and ? stand for any letters.
     """
     if not options.view and not options.kernels:
-        return KernelBank("auto", views=options.kernels_on)
+        return KernelBank("auto", views=options.kernels_on, scale=True)
     views: dict[str, list[str]] = {}
     for name, pattern in _pairs("--view", options.view, "NAME=COLUMN, such as mean='mean_*'"):
         found = [c for c in columns if c == pattern] or [c for c in columns if fnmatchcase(c, pattern)]
         if not found:
-            hint = did_you_mean(pattern, columns)
+            hint = "it is the target." if pattern == options.target else did_you_mean(pattern, columns)
             raise ValueError(f"--view {name}={pattern} names no column to predict from; {hint}")
         own = views.setdefault(name, [])
         own += [column for column in found if column not in own]
     unnamed = [*["all"] * ("all" in options.kernels_on), *(columns if "each" in options.kernels_on else [])]
+    unnamed += ["numbers", "categories"] if options.kernels_on == "types" else []
     of_view = {name: list[Any]() for name in views or unnamed}
     for name, word in _pairs("--kernels", options.kernels, "VIEW=KERNEL, such as bits=tanimoto"):
         if name not in of_view:
@@ -152,19 +119,7 @@ def bank_of(options: Options, columns: Sequence[str]) -> KernelBank:
             raise ValueError(f"--kernels {name}={word} names no kernel; {hint} Others are for Python.")
         of_view[name].append(OWN.get(word, word))
     by_view = {name: own or ["auto"] for name, own in of_view.items()}
-    return KernelBank(by_view, views=views or options.kernels_on)
-
-
-def _as_they_are(bank: KernelBank, columns: Sequence[str]) -> list[str]:
-    """Return the columns of views with kernels of counts, which are not standardized."""
-    if not isinstance(bank.kernels, dict):
-        return []
-    of_view = bank.views if isinstance(bank.views, dict) else {c: [c] for c in columns} | {"all": columns}
-    of_counts = [
-        name for name, own in bank.kernels.items() if any(k in OF_COUNTS or k is OWN["tanimoto"] for k in own)
-    ]
-    kept = {column for name in of_counts for column in of_view[name]}
-    return [column for column in columns if column in kept]
+    return KernelBank(by_view, views=views or options.kernels_on, scale=True)
 
 
 def _pairs(option: str, given: Sequence[str], form: str) -> list[tuple[str, str]]:
@@ -183,14 +138,27 @@ def _pairs(option: str, given: Sequence[str], form: str) -> list[tuple[str, str]
 
 def _training(
     features: pd.DataFrame, y: np.ndarray, options: Options
-) -> tuple[Pipeline, pd.DataFrame, np.ndarray, np.ndarray]:
+) -> tuple[Any, pd.DataFrame, np.ndarray, np.ndarray]:
     """Return the model that is to be fitted, its rows, their targets, and the positions of rows that are held out."""
     train, test = _held_out(features, y, options)
     X_train = features.iloc[train]
     seen = _seen(X_train, options)
     model = new_model(options, seen)
-    if options.kernels_on != "types":
-        tables.check_constant(seen.drop(columns=_as_they_are(_bank(model), [str(name) for name in seen])))
+    named = _bank(model).views
+    used = [name for own in named.values() for name in own] if isinstance(named, dict) else list(seen)
+    if options.missing_views == "error":
+        tables.check_missing(features, used)
+    counts = {
+        str(seen.columns[j])
+        for _, own in _bank(model).kernels_on(seen)
+        for kernel, columns in own
+        for j in columns
+        if kernel.takes_units and not isinstance(kernel, Overlap)
+    }
+    tables.check_constant(seen[[name for name in dict.fromkeys(used) if name not in counts]])
+    left = [name for name in seen if name not in used]
+    if left:
+        say(f"In no view, and not used: {listed(left)}.")
     return model, X_train, y[train], test
 
 
@@ -199,8 +167,8 @@ def _seen(features: pd.DataFrame, options: Options) -> pd.DataFrame:
     return features.drop(columns=[*options.covariate, *options.group])
 
 
-def _bank(model: Pipeline) -> Any:
-    return model[-1].get_params(deep=False)["kernels"]
+def _bank(model: BaseEstimator) -> Any:
+    return model.get_params(deep=False)["kernels"]
 
 
 def _held_out(features: pd.DataFrame, y: np.ndarray, options: Options) -> tuple[np.ndarray, np.ndarray]:
@@ -231,7 +199,7 @@ def fit_and_write(features: pd.DataFrame, y: np.ndarray, options: Options) -> No
     """Fit a part of the rows, measure on the others, and write the folder of the run."""
     model, X_train, y_train, test = _training(features, y, options)
     X_test, y_test = features.iloc[test], y[test]
-    n_kernels = _bank(model).training_shape(_encoded(model, _seen(X_train, options)))[0]
+    n_kernels = _bank(model).training_shape(_seen(X_train, options))[0]
     _announce(len(X_train), n_kernels)
     started = time.perf_counter()
     with tables.notes_of_warnings():
@@ -255,7 +223,7 @@ def fit_and_write(features: pd.DataFrame, y: np.ndarray, options: Options) -> No
         tables.write_table(scores, folder / "metrics.csv")
         save_model(model, folder / runs.MODEL)
         n_rows = {"n_train": len(X_train), "n_test": len(X_test)}
-        _write_config(folder, model[-1], features, options, n_rows)
+        _write_config(folder, model, features, options, n_rows)
         files = sorted(path.name for path in folder.iterdir())
     _print_tables(found)
     tables.show(
@@ -266,7 +234,7 @@ def fit_and_write(features: pd.DataFrame, y: np.ndarray, options: Options) -> No
             f"{n_copies} of the {len(X_test)} held-out rows are copies of training rows: every column is equal. If "
             "they are the same samples, these metrics are too good. Keep one row of each sample, and fit again."
         )
-    say(_ending(model[-1], seconds))
+    say(_ending(model, seconds))
     say(f"The saved model is fitted to {len(X_train)} of {len(features)} rows, the others gave the metrics.")
     say(f"Written to {options.out}/: {', '.join(files)}")
 
@@ -279,9 +247,9 @@ def _announce(n_train: int, n_kernels: int) -> None:
     say(f"Fitting {n_kernels} kernels to {n_train} rows ({format_bytes(n_bytes)} of kernels) ...")
 
 
-def _write_posterior(model: Pipeline, folder: Path, seed: int) -> dict[str, pd.DataFrame]:
+def _write_posterior(last: Any, folder: Path, seed: int) -> dict[str, pd.DataFrame]:
     """Write plots, tables and draws; return the tables."""
-    last = model[-1]
+    model = last
     found = {"kernels": posterior.kernel_table(model)}
     found["views"] = posterior.view_table(model, random_state=seed, shares=True)
     if fitted_bemkl(model).selects_kernels:
@@ -366,21 +334,15 @@ def _ending(last: BaseEstimator, seconds: float) -> str:
 # -------------------------------------------------------------------------------------------------------- dry run
 
 
-def _encoded(model: Pipeline, seen: pd.DataFrame) -> pd.DataFrame:
-    """Return a table with the columns that the bank gets."""
-    return clone(model[0]).fit_transform(seen) if model.steps[0][0] == "encode" else seen
-
-
 def print_dry_run(features: pd.DataFrame, y: np.ndarray, options: Options) -> None:
     """Print what would be fitted to the training rows."""
     model, X, _, _ = _training(features, y, options)
-    bank, encoded = _bank(model), _encoded(model, _seen(X, options))
-    names = [str(name) for name in encoded]
-    for view in resolve_views(bank.views, encoded.shape[1], names):
-        own = bank.kernels[view.name] if isinstance(bank.kernels, dict) else bank.kernels
-        kernels = ", ".join(map(str, own if isinstance(own, list) else [own]))
-        say(f"{view.name}: {kernels} of {listed([names[j] for j in view.columns])}")
-    n_kernels, free = bank.training_shape(encoded)[0], available_memory()
+    bank, seen = _bank(model), _seen(X, options)
+    names = [str(name) for name in seen]
+    for view, own in bank.kernels_on(seen):
+        for columns, kernels in groupby(own, key=lambda pair: [names[j] for j in pair[1]]):
+            say(f"{view.name}: {', '.join(kernel.label for kernel, _ in kernels)} of {listed(columns)}")
+    n_kernels, free = bank.training_shape(seen)[0], available_memory()
     memory = "" if free is None else f", of {format_bytes(free)} that are free"
     say(f"{n_kernels} kernels of {len(X)} rows: {format_bytes(8 * n_kernels * len(X) ** 2)}{memory}.")
     say("Nothing was written.")

@@ -22,7 +22,7 @@ from bayesmkl.cli.tables import check_target, match_columns, notes_of_warnings, 
 CONFIG, MODEL = "config.json", "model.skops"
 HELD_OUT, TRAINING_ROWS = "held_out", "training_rows.txt"  # a table, and hashes, in the folder of a run
 NEW, OLD = ".part", ".old"  # ends of the names of the folder that is written, and of the one that it replaces
-RUN_FORMAT, RUN_VERSION = "bayesmkl-run", 3
+RUN_FORMAT, RUN_VERSION = "bayesmkl-run", 4
 AGAIN = "Run `bayesmkl fit` again."
 TAIL = 0.03  # of the time to an event, on either side of its interval
 ENDINGS = {  # of the names of estimators, by task
@@ -155,12 +155,10 @@ def rows_for(config: dict[str, Any], data: Path) -> tuple[pd.DataFrame, pd.DataF
 
     It is read as `fit` read that of the run: labels and groups as they are written.
     """
-    has_types = config.get("kernels_on") == "types"
     labels = [config["target"]] if config["task"] in ("classification", "ordinal") else []
-    groups = [] if has_types else config["text"]
+    groups = [name for name in config["text"] if name in config.get("group", [])]
     table = read_table(data, [*labels, *groups], {config["target"]: config.get("classes")})
-    may_be_empty = has_types or config.get("missing_views", "error") != "error"
-    return table, *match_columns(table, config["features"], may_be_empty, config["text"], has_types)
+    return table, *match_columns(table, config["features"], groups)
 
 
 def rows_with_target(config: dict[str, Any], data: Path) -> tuple[pd.DataFrame, np.ndarray]:
@@ -241,10 +239,10 @@ def _predicted(model: Any, features: pd.DataFrame, task: str) -> dict[str, np.nd
 
     predictions, first = Predictions(model, features), {}
     if task == "survival":
-        rows, last = model[:-1].transform(features), model[-1]
-        columns = {"risk": predictions.labels(), "median": last.predict_quantile(rows)}
+        columns = {"risk": predictions.labels(), "median": model.predict_quantile(features)}
         columns |= {
-            name: last.predict_quantile(rows, level) for name, level in (("lower", TAIL), ("upper", 1 - TAIL))
+            name: model.predict_quantile(features, level)
+            for name, level in (("lower", TAIL), ("upper", 1 - TAIL))
         }
     elif task == "regression":
         columns = dict(zip(("mean", "sd"), predictions.moments(), strict=True))

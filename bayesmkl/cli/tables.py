@@ -122,9 +122,12 @@ def rows_to_fit(options: Options) -> tuple[pd.DataFrame, np.ndarray]:
         f"{len(features)} rows, {features.shape[1]} columns to predict {options.target!r} from ({kind}: "
         f"{options.task})."
     )
-    if options.kernels_on != "types":
-        features = check_features(features, options.missing_views != "error", options.group)
-    return features, y
+    for name in options.category:
+        if name not in features:
+            hint = did_you_mean(name, list(features))
+            raise ValueError(f"--category names the column {name!r}, from which nothing is predicted; {hint}")
+    features = features.astype(dict.fromkeys(options.category, "category"))
+    return features.astype({name: str for name in may_be_text(features) if name in options.group}), y
 
 
 def check_options(options: Options) -> None:
@@ -142,15 +145,6 @@ def check_options(options: Options) -> None:
             f"--view says what kernels see, and so does --kernels-on {options.kernels_on}. Leave one of them out."
         )
     options.kernels_on = options.kernels_on or "all+each"
-    of_types = options.kernels_on == "types"
-    others = options.kernels or options.covariate or options.group or options.missing_views != "error"
-    if of_types and others:
-        raise ValueError(
-            "--kernels-on types chooses kernels and fills empty cells in. Leave it out, or --kernels, "
-            "--missing-views, --covariate and --group."
-        )
-    if options.category and not of_types:
-        raise ValueError("--category is of --kernels-on types. Give both, or leave it out.")
 
 
 # ---------------------------------------------------------------------------------------------------- features
@@ -183,34 +177,32 @@ def features_of(
     return features
 
 
-def check_features(
-    features: pd.DataFrame, may_be_empty: bool = False, groups: Sequence[str] = ()
-) -> pd.DataFrame:
-    """Return the features as numbers; raise for text, missing and infinite values, naming the columns.
-
-    With `may_be_empty`, missing values become NaN; `groups` may be text.
-    """
-    text = [name for name in may_be_text(features) if name not in groups]
+def check_features(features: pd.DataFrame) -> pd.DataFrame:
+    """Return the features as numbers, NaN where values are missing; raise for text and infinite values, by name."""
+    text = may_be_text(features)
     if text:
         example = features[text[0]].dropna()
         shown = f" (such as {example.iloc[0]!r} in {text[0]!r})" if len(example) else ""
         raise ValueError(
-            f"{_columns(text)} no numbers{shown}. Encode such columns as numbers first, let their types be encoded "
-            "(fit: --kernels-on types), or leave them out (--drop, `drop`)."
+            f"{_columns(text)} no numbers{shown}. Encode such columns as numbers first, or leave them out by `drop`."
         )
-    missing = features.isna().sum()
-    if missing.any() and not may_be_empty:
-        counts = [f"{name!r} ({count} of {len(features)})" for name, count in missing[missing > 0].items()]
-        raise ValueError(
-            f"values are missing in {listed(counts)}. Fill them in or remove these rows, leave such columns out "
-            "with --drop, or fit with --kernels-on types, or --missing-views integrate --kernels-on each."
-        )
-    kept = [name for name in may_be_text(features) if name in groups]
-    numbers = features.astype({name: str if name in kept else np.float64 for name in features})
-    infinite = [str(name) for name in numbers if name not in kept and np.isinf(numbers[name]).any()]
+    numbers = features.astype(np.float64)
+    infinite = [str(name) for name in numbers if np.isinf(numbers[name]).any()]
     if infinite:
         raise ValueError(f"{_columns(infinite)} infinite values. Replace them, or leave it out.")
     return numbers
+
+
+def check_missing(features: pd.DataFrame, used: Sequence[str]) -> None:
+    """Raise for empty cells in columns of numbers that kernels see, naming the columns."""
+    missing = features[list(dict.fromkeys(used))].select_dtypes("number").isna().sum()
+    if missing.any():
+        counts = [f"{name!r} ({count} of {len(features)})" for name, count in missing[missing > 0].items()]
+        raise ValueError(
+            f"values are missing in {listed(counts)}. Fill them in or remove these rows, leave such columns out "
+            "with --drop, or fit with --missing-views impute --method gpmkl, or --missing-views integrate "
+            "--kernels-on each."
+        )
 
 
 def may_be_text(features: pd.DataFrame) -> list[str]:
@@ -220,21 +212,19 @@ def may_be_text(features: pd.DataFrame) -> list[str]:
 
 def check_constant(features: pd.DataFrame) -> None:
     """Raise for columns of one value only, which cannot be standardized."""
-    constant = [str(name) for name in features if features[name].min() == features[name].max()]
+    numbers = features.select_dtypes("number")
+    constant = [str(name) for name in features if features[name].nunique(dropna=name in numbers) == 1]
     if constant:
         raise ValueError(
-            f"{_columns(constant)} the same value in all {len(features)} rows to fit, so standardization would "
-            f"divide by zero, and nothing can be learned from it. Leave it out with --drop."
+            f"{_columns(constant)} the same value in all {len(features)} rows to fit, so that nothing can be "
+            "learned from it. Leave it out with --drop."
         )
 
 
 def match_columns(
-    table: pd.DataFrame, wanted: Sequence[str], may_be_empty: bool, text: Sequence[str], of_any_type: bool
+    table: pd.DataFrame, wanted: Sequence[str], text: Sequence[str]
 ) -> tuple[pd.DataFrame, list[str]]:
-    """Take the columns that a model was fitted to, in its order, and name the others; those in `text` are text.
-
-    Columns are numbers beside these, unless they may be `of_any_type`.
-    """
+    """Take the columns that a model was fitted to, in its order, and name the others; those in `text` are text."""
     absent = [name for name in wanted if name not in table.columns]
     if absent:
         raise ValueError(
@@ -243,8 +233,6 @@ def match_columns(
         )
     features = table[list(wanted)]
     features = features.astype({name: str for name in text if not features[name].isna().any()})
-    if not of_any_type:
-        features = check_features(features, may_be_empty, text)
     return features, [name for name in table.columns if name not in wanted]
 
 

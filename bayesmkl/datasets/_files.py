@@ -440,7 +440,7 @@ def from_mudata(mdata: Any, target: str | None = None, *, covariates: Sequence[s
         Column of ``obs`` to predict; None leaves the target out.
     covariates : sequence of str, default=()
         Columns of ``obs`` that become columns of the table, in no view. Numbers stay what they are; texts do, too,
-        and want an encoder, such as that of :func:`~bayesmkl.kernels.make_bank`.
+        and are categories to an estimator.
 
     Returns
     -------

@@ -580,7 +580,15 @@ def apart_from_design(
         int(of_precision[0]) if len(of_precision) else None,
     )
     fitted.precisions(values)
-    views = views_without(bank.views, columns, n_features, labels)
+    if X.plan is not None:
+        beside = np.setdiff1d(columns, groups)
+        X.plan.refuse(
+            beside,
+            "`design`",
+            ["numbers", "yes or no"],
+            'Make numbers of them, such as `X["sex"] == "male"`.',
+        )
+    views = views_without(bank.views, columns, n_features, labels, X.codes, X.samples)
     if not views:
         which = "offset_column" if len(columns) == len(of_offset) else "design"
         raise ValueError(

@@ -223,6 +223,11 @@ class SklearnPairwise(ForeignKernel):
         return self.metric
 
     @property
+    def takes_units(self) -> bool:  # type: ignore[override]
+        """True for kernels of counts."""
+        return "chi2" in self.metric
+
+    @property
     def known_psd(self) -> bool:
         """True for all names but "sigmoid" and "additive_chi2"."""
         return self.metric in PSD_NAMES

@@ -13,20 +13,22 @@ from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike
 from scipy.sparse import issparse
 from sklearn.base import TransformerMixin
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bayesmkl._utils.given import check_weights, naming
 from bayesmkl._utils.memory import require_memory
 from bayesmkl._utils.settings import all_or_nothing, methods_with_own_settings
 from bayesmkl._utils.typing import Index, Samples, Targets
-from bayesmkl._utils.validation import check_choice, check_integer
-from bayesmkl.kernels.adapters import all_take_sparse, as_kernels
+from bayesmkl._utils.validation import check_choice, check_flag, check_integer
+from bayesmkl.kernels.adapters import NAMED, all_take_sparse, as_kernels
 from bayesmkl.kernels.base import Kernel, check_range, check_take_sparse, fit_kernel
 from bayesmkl.kernels.compose import BankAlgebra, per_view, placed, read_by_view
-from bayesmkl.kernels.functions import Linear
+from bayesmkl.kernels.functions import Linear, Overlap
 from bayesmkl.kernels.geometry import PairwiseGeometry
 from bayesmkl.kernels.landmarks import SELECTIONS, landmarks_of_bank
 from bayesmkl.kernels.normalize import (
@@ -39,8 +41,9 @@ from bayesmkl.kernels.normalize import (
     normalized_kernel,
 )
 from bayesmkl.kernels.presence import column_means, present_views, with_means
-from bayesmkl.kernels.slopes import Slopes, normalized_slopes
+from bayesmkl.kernels.slopes import InUnits, Slopes, normalized_slopes
 from bayesmkl.kernels.sparse import columns_of, is_sparse, validate_sparse
+from bayesmkl.kernels.tables import MISSING, ColumnPlan, kernels_by_kind, read_frame
 from bayesmkl.kernels.together import TOGETHER, Together, ViewKernels
 from bayesmkl.kernels.views import (
     View,
@@ -69,6 +72,13 @@ class CheckedTable(NamedTuple):
     values: Any  # array or SparseTable of shape (n_train, n_features), float64
     feature_names: np.ndarray | None  # scikit-learn's, of columns whose names are text
     labels: list[Any] | None  # `column_labels`
+    plan: ColumnPlan | None = None  # what columns of a DataFrame are
+    samples: Any = None  # as they came, for views that are functions of them
+
+    @property
+    def codes(self) -> np.ndarray | None:
+        """Kinds of columns, see `ColumnPlan.codes`."""
+        return None if self.plan is None else self.plan.codes()
 
 
 @methods_with_own_settings
@@ -79,7 +89,7 @@ class KernelBank(TransformerMixin, BankAlgebra):
     ----------
     kernels : "auto", "paper", kernel, callable, str, a list of these, or dict, default="auto"
         * "auto": Gaussian kernels of half, once and twice the median distance between training samples in the view,
-          and a linear kernel.
+          and a linear kernel, of numbers; `Overlap` of categories, and of yes and no, in a DataFrame.
         * "paper": Gaussian kernels of width 2^-3, ..., 2^6 and polynomials ``(x.z + 1)^q`` of degree 1, 2, 3.
         * kernel objects such as ``Gaussian(width=2)``;
         * callables ``(X, Z) -> array of shape (n_rows, n_train)``, each entry a function of the two rows
@@ -92,11 +102,12 @@ class KernelBank(TransformerMixin, BankAlgebra):
         All of these are evaluated on every view. A dict ``{view name: kernel or list of kernels}`` gives each view
         its own, ``{"fingerprint": Tanimoto(), "expression": [Gaussian(relative_width=1), Linear()]}``. It has an
         entry for every view, in any order.
-    views : "all", "each", "all+each" or dict, default="all"
-        The columns that kernels see: all of them, each on its own, or both; or ``{view name: columns}``,
-        where columns are names (of a pandas or polars DataFrame), positions, a slice, a boolean mask, or one
-        name or position. Whole numbers are positions; they are refused where a DataFrame has them as labels of
-        other columns.
+    views : "all", "each", "all+each", "types" or dict, default="all"
+        The columns that kernels see: all of them, each on its own, or both, or a view of numbers and one of
+        categories; or ``{view name: columns}``, where columns are names (of a pandas or polars DataFrame), patterns
+        of names such as ``"gene_*"``, positions, a slice, a boolean mask, one of these alone, or a function of `X`
+        that returns them, such as scikit-learn's ``make_column_selector``. Whole numbers are positions; they are
+        refused where a DataFrame has them as labels of other columns.
     normalize : "spherical", "trace", "center", None, a sequence of these, or dict, default="spherical"
         * "spherical": unit self-similarity, ``k(x, z) / sqrt(k(x, x) k(z, z))``. A sample without any
           self-similarity (a row of zeros under a linear kernel) gets a row of zeros.
@@ -110,7 +121,13 @@ class KernelBank(TransformerMixin, BankAlgebra):
         and rows and columns of such samples are NaN in the kernels on that view. A view that shares those columns
         is absent as well; where other views have NaN in some but not all of their columns, that is an error.
         "impute": as "keep", but NaN in some columns of a view is replaced by the means of the training samples. The
-        gate columns of a kernel must be known for samples that have its view.
+        gate columns of a kernel must be known for samples that have its view. A missing category is a category of its
+        own, but where the whole view is missing.
+    scale : bool, default=False
+        Whether numbers are standardized for the kernels, by means and standard deviations of the training samples, as
+        StandardScaler does. Counts, codes and positions (views with `Tanimoto`, `Overlap`, `Precomputed`,
+        `FromDistance` or a chi2 kernel), categories, and yes and no stay as they are. Estimators without `kernels`
+        standardize. Not for sparse matrices.
     landmarks : int or array-like of shape (n_landmarks, n_features), default=None
         Points that samples are compared with in place of the training samples, so that time and memory grow in
         proportion to the number of samples: how many of them, or the points themselves. None: the training samples.
@@ -154,6 +171,11 @@ class KernelBank(TransformerMixin, BankAlgebra):
         Number of columns seen by `fit`.
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Column names, where `fit` saw a DataFrame whose columns have names.
+    column_plan_ : ColumnPlan or None
+        What columns of a DataFrame are: those of yes and no, categories and grades, with their levels. None after an
+        array.
+    locations_, scales_ : ndarray of shape (n_features_in_,) or None
+        What `scale` subtracts from columns and divides them by; None without it.
     column_labels_ : list or None
         Labels of the columns of a DataFrame as plain values, be they text, whole numbers or tuples; those of later
         frames must be the same. None after an array.
@@ -190,6 +212,14 @@ class KernelBank(TransformerMixin, BankAlgebra):
     >>> (bank + KernelBank(Linear(), views={"all": [0, 1, 2]}) * Gaussian()).fit(X).kernel_names_[-1]
     'linear × gaussian(width=1) · all'
 
+    Columns of a DataFrame by patterns, and categories:
+
+    >>> import pandas as pd
+    >>> table = pd.DataFrame(X, columns=["g_1", "g_2", "age"]).assign(sex=["f", "m"] * 10)
+    >>> bank = KernelBank(views={"genes": "g_*", "clinic": ["age", "sex"]}, scale=True).fit(table)
+    >>> bank.kernel_names_[-2:]
+    ['linear · clinic', 'overlap · clinic']
+
     Views with kernels of their own:
 
     >>> bank = KernelBank(
@@ -203,6 +233,7 @@ class KernelBank(TransformerMixin, BankAlgebra):
     'gaussian(width=2) · right'
     """
 
+    _nan_remedy = ""  # of estimators
     _with_together = False  # whether a fit appends the part "views together"; estimators say so
 
     def __init__(
@@ -212,6 +243,7 @@ class KernelBank(TransformerMixin, BankAlgebra):
         normalize: str | Sequence[str] | Mapping[str, Any] | None = "spherical",
         missing_views: str = "error",
         *,
+        scale: bool = False,
         landmarks: Any = None,
         landmark_selection: str = "kmeans",
         random_state: int | None = None,
@@ -220,6 +252,7 @@ class KernelBank(TransformerMixin, BankAlgebra):
         self.views = views
         self.normalize = normalize
         self.missing_views = missing_views
+        self.scale = scale
         self.landmarks = landmarks
         self.landmark_selection = landmark_selection
         self.random_state = random_state
@@ -344,15 +377,30 @@ class KernelBank(TransformerMixin, BankAlgebra):
         TypeError
             If `kernels` holds what is no kernel.
         """
-        is_checked = isinstance(X, CheckedTable)
-        n_train, n_features = X.values.shape if is_checked else X.shape
-        labels = X.labels if is_checked else column_labels(X)
-        views, landmarks = resolve_views(self.views, n_features, labels), self.landmarks
+        n_train, landmarks = (X.values if isinstance(X, CheckedTable) else X).shape[0], self.landmarks
         n_basis = (
             n_train if landmarks is None else landmarks if isinstance(landmarks, Integral) else len(landmarks)
         )
-        functions = per_view("kernels", read_by_view("kernels", self.kernels, as_kernels), views)
+        functions = [own for _, own in self.kernels_on(X)]
         return sum(map(len, functions)) + self._needs_room(functions), n_train, int(n_basis)
+
+    def kernels_on(self, X: Any) -> list[tuple[View, list[tuple[Kernel, np.ndarray]]]]:
+        """Return the views of samples, and for each the kernels that it gets with the columns that they see.
+
+        Parameters
+        ----------
+        X : array, DataFrame or row source of shape (n_train, n_features)
+            Training samples; only their columns are looked at.
+
+        Returns
+        -------
+        list of (View, list of (Kernel, ndarray of int))
+            Unfitted.
+        """
+        if not isinstance(X, CheckedTable):
+            X = CheckedTable(X, None, column_labels(X), ColumnPlan.learn(X), X)
+        views = resolve_views(self.views, X.values.shape[1], X.labels, X.samples, X.codes)
+        return list(zip(views, self._functions(views, X.codes), strict=True))
 
     def row_stack(self, X: Samples) -> np.ndarray:
         """Return the kernels between the rows of `X` and the basis points with kernels first.
@@ -381,26 +429,35 @@ class KernelBank(TransformerMixin, BankAlgebra):
         return self.evaluate(self.imputed(self._validate(X, reset=False)))
 
     def _validate(self, X: Samples, **options: Any) -> Any:
-        finite = True if self.missing_views == "error" else "allow-nan"
-        check_samples(X, may_be_sparse=True)
-        trained = None if options.get("reset", True) else self.X_train_
+        is_new, X = options.get("reset", True), read_frame(X)
+        check_samples(X, may_be_sparse=True, may_be_text=True)
+        trained = None if is_new else self.X_train_
+        if is_new:
+            self.column_plan_ = ColumnPlan.learn(X)
         if issparse(X) or is_sparse(trained):
             self.column_labels_: list[Any] | None = None
             return validate_sparse(self, X, trained, **options)
+        samples, X = X, self.encode(X)
+        is_strict = self.missing_views == "error" and self.column_plan_ is None
+        finite = True if is_strict else "allow-nan"
         with naming("X", X):
             values = validate_data(self, X, dtype=np.float64, order="C", ensure_all_finite=finite, **options)
-        if options.get("reset", True):
-            self.column_labels_ = column_labels(X)
-        else:
+        if not is_new:
             self.check_columns(X)
-        return values
+            return values
+        self.column_labels_ = column_labels(X)
+        return CheckedTable(values, None, self.column_labels_, self.column_plan_, samples)
+
+    def encode(self, X: Any) -> Any:
+        """Return samples as a table of numbers, see `ColumnPlan.encode`; arrays are returned as they are."""
+        return X if self.column_plan_ is None else self.column_plan_.encode(X, self.missing_views != "error")
 
     def _take(self, table: CheckedTable) -> Any:
         """Learn the columns of a table that was validated, and return a copy of its values."""
         self.n_features_in_ = table.values.shape[1]
         if table.feature_names is not None:
             self.feature_names_in_ = table.feature_names
-        self.column_labels_ = table.labels
+        self.column_labels_, self.column_plan_ = table.labels, table.plan
         return table.values.copy() if is_sparse(table.values) else np.array(table.values, order="C")
 
     def check_columns(self, X: Samples) -> None:
@@ -424,33 +481,48 @@ class KernelBank(TransformerMixin, BankAlgebra):
         check_choice("landmark_selection", self.landmark_selection, SELECTIONS)
         if self.random_state is not None:
             check_integer("random_state", self.random_state, low=0)
-        given_kernels = read_by_view("kernels", self.kernels, as_kernels)
+        read_by_view("kernels", self.kernels, as_kernels)
+        check_flag("scale", self.scale)
         # a copy: the caller may change theirs
-        X_train = self._take(X) if isinstance(X, CheckedTable) else self._validate(X, copy=True)
+        table = X if isinstance(X, CheckedTable) else self._validate(X, copy=True)
+        samples, codes, X_train = None, None, table  # of sparse samples
+        if isinstance(table, CheckedTable):
+            X_train = self._take(X) if table is X else table.values
+            samples, codes = table.samples, table.codes
         weights = None if sample_weight is None else check_weights(sample_weight, len(X_train))
         if weights is not None and self.landmarks is not None:
             raise ValueError(
                 "`sample_weight` must be None with `landmarks`, from which all statistics are taken. Compare with "
                 "all training samples (`landmarks=None`)."
             )
-        views = resolve_views(self.views, self.n_features_in_, self.column_labels_)
-        functions = per_view("kernels", given_kernels, views)
+        views = resolve_views(self.views, self.n_features_in_, self.column_labels_, samples, codes)
+        if self.column_plan_ is not None:
+            for view in views:
+                self.column_plan_.refuse(view.columns, "", ["yes or no", "categories"])
+        functions = self._functions(views, codes)
         normalize = per_view("normalize", given_normalize, views)
-        kernels = [
-            placed(function, view, self.n_features_in_, self.column_labels_)
-            if function.has_gates
-            else copy.copy(function)
-            for view, own in zip(views, functions, strict=True)
-            for function in own
-        ]
+        kernels, self.own_columns_ = [], {}
+        for view, own in zip(views, functions, strict=True):
+            for function, columns in own:
+                if columns is not view.columns:
+                    self.own_columns_[len(kernels)] = columns
+                kernels.append(
+                    placed(function, View(view.name, columns), self.n_features_in_, self.column_labels_)
+                    if function.has_gates
+                    else copy.copy(function)
+                )
         if is_sparse(X_train):
             check_take_sparse(kernels, self.missing_views)
+        if self.column_plan_ is not None:
+            gates = np.concatenate([np.empty(0, int), *(kernel.gate_columns for kernel in kernels)])
+            self.column_plan_.refuse(gates, "columns of Gate", ["yes or no"], "Make them numbers.")
         for columns in [*(view.columns for view in views), *(kernel.gate_columns for kernel in kernels)]:
             check_range("X", X_train[:, columns])
-        self.views_, self.column_means_ = views, None
+        self.views_, self.kernels_, self.column_means_ = views, kernels, None
         if self.missing_views == "impute":
             self.column_means_ = column_means(X_train, weights)
-            X_train = self.imputed(X_train)
+        X_train = self.imputed(X_train)
+        self._standardize(X_train, views, functions, codes, weights)
         landmarks = None if self.landmarks is None else landmarks_of_bank(self, X_train, views, kernels)
         self.view_positions_ = np.repeat(np.arange(len(views)), [len(own) for own in functions])
         self.kernel_views_ = [views[v].name for v in self.view_positions_]
@@ -500,12 +572,79 @@ class KernelBank(TransformerMixin, BankAlgebra):
             stack = self._append_together(stack, weights)
         return self.evaluate(self.X_train_) if keep and not together else stack
 
-    def _needs_room(self, functions: Sequence[Sequence[Kernel]]) -> bool:
+    def _functions(
+        self, views: Sequence[View], codes: np.ndarray | None
+    ) -> list[list[tuple[Kernel, np.ndarray]]]:
+        """Return the kernel functions of each view, with the columns that they see."""
+
+        def read(given: Any, name: str) -> tuple[list[Kernel], bool]:
+            listed = given if isinstance(given, list | tuple) else [given]
+            return as_kernels(given, name), any(isinstance(one, str) and one in NAMED for one in listed)
+
+        given = per_view("kernels", read_by_view("kernels", self.kernels, read), views)
+        return [kernels_by_kind(*own, view, codes) for own, view in zip(given, views, strict=True)]
+
+    def _standardize(
+        self,
+        X: Any,
+        views: Sequence[View],
+        functions: list[list[tuple[Kernel, np.ndarray]]],
+        codes: np.ndarray | None,
+        weights: np.ndarray | None,
+    ) -> None:
+        """Learn what columns of numbers are measured in, if they are to be standardized."""
+        self.locations_ = self.scales_ = None
+        if not self.scale:
+            return
+        if is_sparse(X):
+            raise ValueError(
+                "`scale` must be False for sparse samples, which standardization fills. Divide columns by their "
+                "standard deviations, as MaxAbsScaler does by their maxima."
+            )
+        is_scaled = np.zeros(X.shape[1], dtype=bool)
+        for view in views:
+            is_scaled[view.columns] = True
+        for own in functions:
+            for function, columns in own:
+                is_scaled[columns] &= not function.takes_units
+        is_scaled &= True if codes is None else codes == 0
+        scaler = StandardScaler()
+        with np.errstate(
+            invalid="ignore"
+        ):  # columns without values, which are reported where they are missing
+            scaler.fit(X[:, is_scaled] if is_scaled.any() else X[:, :1], sample_weight=weights)
+        self.locations_, self.scales_ = np.zeros(X.shape[1]), np.ones(X.shape[1])
+        if is_scaled.any():
+            self.locations_[is_scaled], self.scales_[is_scaled] = scaler.mean_, scaler.scale_
+
+    def seen(self, X: Any, columns: np.ndarray, rows: np.ndarray | None = None) -> Any:
+        """Return what kernels compare of validated rows: some columns, standardized if the bank does so.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_rows, n_features)
+        columns : ndarray of int
+        rows : ndarray of bool, of shape (n_rows,), optional
+            Those that are wanted.
+
+        Returns
+        -------
+        ndarray of shape (n_wanted, n_columns)
+        """
+        values = columns_of(X, columns, rows)
+        return values if self.scales_ is None else (values - self.locations_[columns]) / self.scales_[columns]
+
+    def columns_seen(self, m: int) -> np.ndarray:
+        """Return the positions of the columns of its view that kernel `m` sees."""
+        own = self.own_columns_.get(m)
+        return self.views_[self.view_positions_[m]].columns if own is None else own
+
+    def _needs_room(self, functions: Sequence[Sequence[tuple[Kernel, np.ndarray]]]) -> bool:
         """Return whether kernels of views get the part "views together" after them.
 
         Not if so many are all linear: they are held by their features, of which products of views have too many.
         """
-        several, all_of = sum(map(bool, functions)) > 1, [one for own in functions for one in own]
+        several, all_of = sum(map(bool, functions)) > 1, [one for own in functions for one, _ in own]
         linear = len(all_of) >= MANY_LINEAR and all(type(one) is Linear for one in all_of)
         return self._with_together and several and not linear
 
@@ -836,6 +975,9 @@ class KernelBank(TransformerMixin, BankAlgebra):
         """
         own: PairwiseGeometry | None = None
         self._refuse_gates_of_own_views()
+        if self.own_columns_:
+            m = next(m for m, kernel in enumerate(self.kernels_) if isinstance(kernel, Overlap))
+            raise ValueError(f"kernel {self.kernel_names_[m]!r} has no slopes, since it compares categories.")
         for m, kernel, geometry, _ in self._evaluations(X):
             if isinstance(kernel, Together):
                 return
@@ -847,7 +989,9 @@ class KernelBank(TransformerMixin, BankAlgebra):
                     f"kernel {self.kernel_names_[m]!r} has no slopes. Use the kernels Gaussian, Linear and "
                     "Polynomial, whose functions have slopes with a formula."
                 )
-            yield self.views_[self.view_positions_[m]], found
+            view = self.views_[self.view_positions_[m]]
+            scales = None if self.scales_ is None or found is None else self.scales_[view.columns]
+            yield view, found if scales is None or found is None else InUnits(found, scales)
 
     def _refuse_gates_of_own_views(self) -> None:
         for m, kernel in enumerate(self.kernels_):
@@ -871,8 +1015,7 @@ class KernelBank(TransformerMixin, BankAlgebra):
         ndarray of int, of shape (n_columns,)
             Positions of those of its view, and of gate columns.
         """
-        own = self.views_[self.view_positions_[m]].columns
-        return np.concatenate([own, self.kernels_[m].gate_columns])
+        return np.concatenate([self.columns_seen(m), self.kernels_[m].gate_columns])
 
     def imputed(self, X: np.ndarray) -> np.ndarray:
         """Return rows that were validated before, with means where a part of a view is missing.
@@ -892,7 +1035,31 @@ class KernelBank(TransformerMixin, BankAlgebra):
         ValueError
             For a column without a mean, which is NaN for all training samples.
         """
+        if self.column_plan_ is not None:
+            X = self._with_missing(X)
         return X if self.column_means_ is None else with_means(X, self.views_, self.column_means_)
+
+    def _with_missing(self, X: np.ndarray) -> np.ndarray:
+        """Return rows with the code of a missing category where the view is not missing as a whole.
+
+        NaN in columns that are used is an error where no view may be missing.
+        """
+        plan: Any = self.column_plan_
+        missing = np.isnan(X)
+        if self.missing_views == "error":
+            gates = [kernel.gate_columns for kernel in self.kernels_]
+            used = np.unique(np.concatenate([*(view.columns for view in self.views_), *gates]))
+            if missing[:, used].any():
+                names = np.array(column_names(self.n_features_in_, self.column_labels_), dtype=object)
+                with naming("X", pd.DataFrame(X[:, used], columns=names[used]), self._nan_remedy):
+                    raise ValueError("Input X contains NaN.")
+            return X
+        missing[:, plan.codes() != 2] = False
+        if not missing.any():
+            return X
+        for view in self.views_:
+            missing[np.ix_(np.isnan(X[:, view.columns]).all(axis=1), view.columns)] = False
+        return np.where(missing, MISSING, X)
 
     def _write(
         self,
@@ -937,16 +1104,20 @@ class KernelBank(TransformerMixin, BankAlgebra):
         is_basis = X is self.basis_ and needed is None
         of_basis = self.present_ if self.landmarks_ is None else self._present(self.basis_)
         of_rows = of_basis if is_basis else self._present(X)
-        for v, (view, rows, columns) in enumerate(zip(self.views_, of_rows, of_basis, strict=True)):
+        for v, (rows, columns) in enumerate(zip(of_rows, of_basis, strict=True)):
             first = slice(None) if needed is None else slice(needed[v])
             columns = columns[first]
-            basis = columns_of(self.basis_[first], view.columns, columns)
-            points = basis if is_basis else columns_of(X, view.columns, rows)
-            geometry = PairwiseGeometry(points, basis)
             place = None if rows.all() and columns.all() else np.ix_(rows, columns)
-            wide = {b"": geometry}
+            found: dict[bytes, PairwiseGeometry] = {}
+            wide_of: dict[bytes, dict[bytes, PairwiseGeometry]] = {}
             for m in np.flatnonzero(self.view_positions_ == v).tolist():
-                gates = self.kernels_[m].gate_columns
+                own, gates = self.columns_seen(m), self.kernels_[m].gate_columns
+                if own.tobytes() not in found:
+                    basis = self.seen(self.basis_[first], own, columns)
+                    points = basis if is_basis else self.seen(X, own, rows)
+                    found[own.tobytes()] = PairwiseGeometry(points, basis)
+                geometry = found[own.tobytes()]
+                wide = wide_of.setdefault(own.tobytes(), {b"": geometry})
                 if gates.tobytes() not in wide:
                     of_basis_gates = self._gates_of(self.basis_[first], m, columns)
                     of_rows_gates = of_basis_gates if is_basis else self._gates_of(X, m, rows)
@@ -958,7 +1129,7 @@ class KernelBank(TransformerMixin, BankAlgebra):
 
     def _gates_of(self, X: np.ndarray, m: int, present: np.ndarray) -> np.ndarray:
         """Return the gate columns of rows that have the view of a kernel; raise where some lack them."""
-        values = X[:, self.kernels_[m].gate_columns][present]
+        values = self.seen(X, self.kernels_[m].gate_columns)[present]
         lacking = np.isnan(values)
         if lacking.any():
             row, which = np.argwhere(lacking)[0]

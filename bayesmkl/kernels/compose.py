@@ -160,6 +160,11 @@ class Product(Kernel):
         return self.left.takes_sparse and self.right.takes_sparse
 
     @property
+    def takes_units(self) -> bool:  # type: ignore[override]
+        """True where a factor does."""
+        return self.left.takes_units or self.right.takes_units
+
+    @property
     def has_gates(self) -> bool:  # type: ignore[override]
         """True where a factor has."""
         return self.left.has_gates or self.right.has_gates
@@ -614,7 +619,13 @@ def placed(kernel: Kernel, view: View, n_features: int, labels: Sequence[Any] | 
     return Gated(reduce(Product, own), fitted, np.concatenate(columns), names, len(view.columns), label)
 
 
-SHARED = ("missing_views", "landmarks", "landmark_selection", "random_state")  # of all kernels of a bank
+SHARED = (
+    "missing_views",
+    "scale",
+    "landmarks",
+    "landmark_selection",
+    "random_state",
+)  # of all kernels of a bank
 
 
 BY_VIEW = ("kernels", "normalize")  # parameters that may be mappings

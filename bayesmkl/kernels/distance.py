@@ -76,6 +76,8 @@ class FromDistance(Kernel):
     array([[1.    , 0.6065, 0.2231]])
     """
 
+    takes_units = True
+
     def __init__(
         self, distance: str | Callable[..., float] = "euclidean", scale: str | float = "train-mean"
     ) -> None:

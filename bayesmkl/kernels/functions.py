@@ -620,7 +620,7 @@ class Tanimoto(Kernel):
     array([[0.6667]])
     """
 
-    takes_sparse = True
+    takes_sparse, takes_units = True, True
 
     @property
     def label(self) -> str:
@@ -676,6 +676,8 @@ class Overlap(Kernel):
     >>> Overlap()(np.array([[0, 2, 1, 1]]), np.array([[0, 2, 0, 1], [1, 0, 0, 2]]))
     array([[0.75, 0.  ]])
     """
+
+    takes_units = True
 
     @property
     def label(self) -> str:

@@ -37,6 +37,7 @@ def choose_landmarks(
     selection: str = "kmeans",
     random_state: int | None = None,
     columns: np.ndarray | None = None,
+    scales: np.ndarray | None = None,
 ) -> Any:
     """Choose landmarks among or between training samples, or check those that are given.
 
@@ -52,6 +53,8 @@ def choose_landmarks(
         Seed of the clustering or the draw; None is a fixed seed.
     columns : ndarray of shape (n_used,), default=None
         Columns that kernels see, each once: samples that agree in them count as equal. None: all.
+    scales : ndarray of shape (n_features,), default=None
+        Units of columns in distances between samples; None: as they are.
 
     Returns
     -------
@@ -85,6 +88,8 @@ def choose_landmarks(
             "None compares with all samples."
         )
     used = X if columns is None or len(columns) == X.shape[1] else X[:, columns]
+    if scales is not None:
+        used = used / (scales if used is X else scales[columns])
     draw, rng = (_centers if selection == "kmeans" else _rows), np.random.default_rng(seed)
     drawn = draw(X, used, int(landmarks), rng)
     return drawn if is_sparse(drawn) else np.ascontiguousarray(drawn)
@@ -121,7 +126,7 @@ def landmarks_of_bank(
             f'`landmarks` must be None with `missing_views="{bank.missing_views}"`: a landmark has all views. '
             "Leave out samples that lack views, or compare with all training samples."
         )
-    labels = column_labels(bank.landmarks)
+    given, labels = bank.landmarks, column_labels(bank.landmarks)
     if not have_same_columns(labels, bank.column_labels_):
         raise ValueError(
             f"`landmarks` must have the columns of `X`, in their order; got {labels}. Select them: "
@@ -129,7 +134,17 @@ def landmarks_of_bank(
         )
     seen = [*(view.columns for view in views), *(function.gate_columns for function in functions)]
     columns = np.unique(np.concatenate(seen))
-    return choose_landmarks(X, bank.landmarks, bank.landmark_selection, bank.random_state, columns)
+    plan = bank.column_plan_
+    if plan is not None:
+        given = plan.encode(given) if labels is not None else given
+        if isinstance(given, Integral) and bank.landmark_selection == "kmeans":
+            plan.refuse(
+                columns,
+                "columns with `landmarks`",
+                ["yes or no"],
+                'Use `landmark_selection="random"`: categories have no centers.',
+            )
+    return choose_landmarks(X, given, bank.landmark_selection, bank.random_state, columns, bank.scales_)
 
 
 def check_distances(kernels: Sequence[Kernel], landmarks: Any, selection: str) -> None:

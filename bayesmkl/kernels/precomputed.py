@@ -137,6 +137,8 @@ class Precomputed(Kernel):
     array([[1., 1.]])
     """
 
+    takes_units = True
+
     def __init__(self, matrix: Any) -> None:
         self.matrix = matrix
 

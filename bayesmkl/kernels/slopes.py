@@ -93,6 +93,34 @@ def normalized_slopes(
     return found
 
 
+class InUnits:
+    """Slopes by columns as they are, of a kernel that compares columns divided by their scales."""
+
+    def __init__(self, slopes: Slopes, scales: np.ndarray) -> None:
+        self.slopes, self.scales = slopes, scales
+        self.values, self.own_values = slopes.values, slopes.own_values
+
+    def over_rows(self, factors: np.ndarray) -> np.ndarray:
+        """Return sums over rows."""
+        return self.slopes.over_rows(factors) / self.scales
+
+    def over_own_rows(self, factors: np.ndarray) -> np.ndarray:
+        """Return sums over rows of kernels between rows."""
+        return self.slopes.over_own_rows(factors) / self.scales
+
+    def over_train(self, factors: np.ndarray) -> np.ndarray:
+        """Return sums over training samples."""
+        return self.slopes.over_train(factors) / self.scales
+
+    def variance(self, factors: np.ndarray) -> np.ndarray:
+        """Return variances of sums."""
+        return self.slopes.variance(factors) / self.scales**2
+
+    def of_diagonal(self) -> np.ndarray:
+        """Return slopes of similarities to themselves."""
+        return self.slopes.of_diagonal() / self.scales
+
+
 class _Plain:
     """A kernel without normalization; where it is going to be centered, its values may have another origin."""
 

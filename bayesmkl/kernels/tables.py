@@ -1,254 +1,250 @@
-"""Views of a table by the types of its columns: numbers, categories and dates, each with kernels that suit them."""
+"""Columns of a table: which are numbers, yes or no, categories or grades, and what kernels see of them."""
 
 from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from sklearn.compose import ColumnTransformer
-from sklearn.impute import SimpleImputer
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer, OrdinalEncoder, StandardScaler
 
 from bayesmkl._utils.category_labels import match_labels, plain_label
-from bayesmkl._utils.given import refuse_unevaluated
-from bayesmkl._utils.validation import check_integer, shown
-from bayesmkl.kernels.bank import KernelBank
+from bayesmkl._utils.validation import shown
+from bayesmkl._utils.warnings import warn_user
+from bayesmkl.kernels.base import Kernel
 from bayesmkl.kernels.functions import Overlap
-from bayesmkl.kernels.views import NUMERIC_TYPES, positions_of
+from bayesmkl.kernels.views import (
+    NUMERIC_TYPES,
+    Label,
+    View,
+    column_labels,
+    column_names,
+    refuse_other_columns,
+)
 
-TYPES = ("numbers", "categories", "dates")
+UNSEEN, MISSING = -1.0, -2.0  # codes of categories that no training sample has, and of no category
 ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}([T ].*)?$")
-WORDS = 3  # spaces in a text that is no name
-UNSEEN, MISSING = -1, -2  # codes of categories that no training sample has, and of no category
+FEW_TEXTS = 20  # different texts that are categories, however few samples there are
+DATES = ("date", "timestamp", "period", "time")
+ORDERED, FLAGS, CATEGORIES, NUMBERS, UNUSABLE = "grades", "yes or no", "categories", "numbers", "unusable"
+EXPECTED = {FLAGS: "True and False", CATEGORIES: "categories", ORDERED: "grades", NUMBERS: "numbers"}
+DAYS = (
+    'Make a number of them, such as days since the first: `(X["{0}"] - X["{0}"].min()).dt.days`, or leave the column '
+    "out of `views`."
+)
 
 
-class TableBank(NamedTuple):
-    """What encodes a table, and the kernels of what comes out; printed, it says what was chosen."""
+class Column(NamedTuple):
+    """What a column holds that has to be read before it is numbers.
 
-    encoder: ColumnTransformer  # unfitted; a DataFrame of numbers with the names of the columns comes out
-    bank: KernelBank  # unfitted, with a view for each type of columns
-    left_out: dict[str, str]  # column name -> why it is in no view
-
-    def __str__(self) -> str:
-        views: Any = self.bank.views
-        lines = [f"{name}: {self.bank.kernels[name]!r} of {', '.join(own)}" for name, own in views.items()]
-        lines += [f"left out: {name} ({why})" for name, why in self.left_out.items()]
-        return "\n".join(lines)
-
-
-def make_bank(
-    frame: Any,
-    views: Mapping[str, Any] | None = None,
-    *,
-    types: Mapping[str, str] | None = None,
-    max_categories: int = 20,
-) -> TableBank:
-    """Choose views and kernels by the types of a table's columns, and what turns the table into numbers.
-
-    Numbers get the "auto" kernels of :class:`KernelBank` (Gaussians of half, once and twice the median distance and
-    a linear kernel), after each column was standardized and missing ones were replaced by the median. Categories,
-    texts with few different values and yes-or-no columns get :class:`Overlap`; a missing category is one of its
-    own, and one that training samples do not have is like nothing. Dates become days, and then are numbers. All of
-    this is learned from training samples where the encoder is fitted: put it into a pipeline. Columns of numbers
-    and dates that have no value or but one among them, in some fold of a cross-validation, are zero.
-
-    New samples may spell categories in another way: 1, "1.0" and "TRUE" are True, and "Yes " is "yes". What tells
-    two categories of training samples apart, such as upper case, is never ignored. A column in which no value is
-    known is an error.
-
-    Parameters
+    Attributes
     ----------
-    frame : pandas or polars DataFrame of shape (n_samples, n_features)
-        Only the types of its columns are looked at, and how many different texts there are. Columns have different
-        names that are text.
-    views : mapping of view name to columns, default=None
-        Columns are names, positions, a slice, or a boolean mask. A view with columns of several types becomes one
-        for each type, such as "clinic: numbers" and "clinic: categories". None: one view for each type.
-        Samples that have none of the values of a named view are NaN there, for an estimator with
-        ``missing_views="integrate"``; others refuse them.
-    types : mapping of column name to {"numbers", "categories", "dates"}, default=None
-        What columns are, where their types do not tell: grades that are coded as numbers are categories.
-    max_categories : int, default=20
-        Text columns with more different values are in no view: identifiers, or free text, which wants numbers first,
-        such as those of scikit-learn's TfidfVectorizer. So are columns with one value; a box that is ticked ("x",
-        True or 1) or empty is a category. Texts that are all dates, such as "2020-01-31", are dates.
+    position : int
+    label : object
+        Label of the column.
+    kind : {"numbers", "yes or no", "categories", "grades", "unusable"}
+    levels : tuple
+        Plain labels of categories, those of grades in ascending order: they stand for 0, 1, ...
+    why : str
+        What is wrong with a column that cannot be used, and the remedy.
+    """
 
-    Returns
-    -------
-    TableBank
-        The encoder, the bank, and what was left out and why. ``print`` shows the choice, and the `repr` of the bank
-        is code to start from.
+    position: int
+    label: Label
+    kind: str
+    levels: tuple[Any, ...] = ()
+    why: str = ""
 
-    Raises
-    ------
-    TypeError
-        If `frame` is no DataFrame, or `types` no mapping.
-    ValueError
-        For columns without names, names in `types` or `views` that `frame` does not have, unknown types, `views` that
-        share a column or a name, or no column that can be used.
 
-    See Also
-    --------
-    KernelBank : What it makes.
+class ColumnPlan(NamedTuple):
+    """What the columns of a table are, learned from the training samples; printed by `KernelBank` where it matters.
+
+    Attributes
+    ----------
+    labels : list of labels
+        Of all columns.
+    columns : tuple of Column
+        Those that do not hold plain numbers.
 
     Examples
     --------
-    >>> import pandas as pd
-    >>> from sklearn.pipeline import make_pipeline
-    >>> from bayesmkl import BEMKLClassifier
-    >>> from bayesmkl.kernels import make_bank
-    >>> frame = pd.DataFrame({"age": [31, 54, 47, 62] * 9, "site": ["a", "b", "b", "a"] * 9, "id": range(36)})
-    >>> made = make_bank(frame.astype({"id": str}))
-    >>> print(made)
-    numbers: 'auto' of age
-    categories: Overlap() of site
-    left out: id (36 different texts: an identifier, or free text)
-    >>> made.bank
-    KernelBank(kernels={'categories': Overlap(), 'numbers': 'auto'},
-               views={'categories': ['site'], 'numbers': ['age']})
-    >>> model = make_pipeline(made.encoder, BEMKLClassifier(made.bank)).fit(frame, [0, 1, 1, 0] * 9)
-    >>> model.predict(pd.DataFrame({"age": [40, 50], "site": ["c", "B "], "id": [0, 1]})).shape
-    (2,)
+    >>> frame = pd.DataFrame({"age": [31, 54, 47], "smoker": [True, False, True], "site": ["b", "a", None]})
+    >>> plan = ColumnPlan.learn(frame)
+    >>> [(column.label, column.kind, column.levels) for column in plan.columns]
+    [('smoker', 'yes or no', (False, True)), ('site', 'categories', ('a', 'b'))]
+    >>> plan.encode(frame.assign(smoker=[1, 0, 0], site=["A ", "c", None]))
+       age  smoker  site
+    0   31     1.0   0.0
+    1   54     0.0  -1.0
+    2   47     0.0  -2.0
     """
-    refuse_unevaluated("frame", frame)
-    if not hasattr(frame, "columns") or not hasattr(frame, "dtypes"):
-        raise TypeError(
-            f"`frame` must be a pandas or polars DataFrame; got {type(frame).__name__}. Arrays have no types of "
-            "columns: use KernelBank(views=...)."
-        )
-    names = list(frame.columns)
-    if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
-        raise ValueError(
-            f"`frame` must have columns with different names that are text; got {shown(names)}. Rename them, such as "
-            "`frame.columns.astype(str)`."
-        )
-    check_integer("max_categories", max_categories, low=2)
-    if types is not None and not isinstance(types, Mapping):
-        raise TypeError(f"`types` must be a mapping {{column name: type}} or None; got {shown(types)}.")
-    given = {} if types is None else dict(types)
-    for name, kind in given.items():
-        if name not in names:
+
+    labels: list[Label]
+    columns: tuple[Column, ...]
+
+    @classmethod
+    def learn(cls, X: Any) -> ColumnPlan | None:
+        """Learn what the columns of a DataFrame are; None of anything else, and of columns of one name.
+
+        Examples
+        --------
+        >>> ColumnPlan.learn(np.zeros((2, 2))) is None
+        True
+        """
+        labels = column_labels(X) if is_frame(X) else None
+        if labels is None or len(set(map(str, labels))) < len(labels):
+            return None
+        found = []
+        for position, (label, dtype) in enumerate(zip(labels, X.dtypes, strict=True)):
+            if _is_plain(dtype):
+                continue
+            kind, levels, why = _read(values_at(X, position), dtype, str(label))
+            found.append(Column(position, label, kind, levels, why))
+        return cls(labels, tuple(found))
+
+    def encode(self, X: Any, keep_missing: bool = False) -> Any:
+        """Return a table of numbers: what is no number yet becomes a code, -1 of categories that are not known.
+
+        Missing categories are NaN if they are to be kept, for samples that lack views, and a category of their own
+        otherwise.
+
+        Raises
+        ------
+        ValueError
+            For columns that hold something else than in training, by name.
+        """
+        if not is_frame(X):
+            text = [column.label for column in self.columns if column.kind != FLAGS]
+            if text:
+                raise ValueError(
+                    f"`X` must be a DataFrame: its column {text[0]!r} held {self._kind_of(text[0])} in training, not "
+                    f"numbers; got {type(X).__name__}."
+                )
+            return X
+        if self.columns:
+            refuse_other_columns(X, self.labels)
+        read = {column.position for column in self.columns}
+        dtypes = list(X.dtypes)
+        for position, (label, dtype) in enumerate(zip(self.labels, dtypes, strict=False)):
+            if position not in read and not _is_plain(dtype):
+                values = values_at(X, position)
+                kind, _, _ = _read(values, dtype, str(label))
+                if kind != NUMBERS:
+                    raise _changed(label, NUMBERS, (), _example(values))
+        if not self.columns:
+            return X
+        new = {c.position: _encoded(c, values_at(X, c.position), keep_missing) for c in self.columns}
+        return _with_columns(X, new)
+
+    def codes(self) -> np.ndarray:
+        """Return of all columns 0 for numbers and grades, 1 for yes or no, 2 for categories, 3 for no use."""
+        found = np.zeros(len(self.labels), dtype=np.int8)
+        for column in self.columns:
+            found[column.position] = {FLAGS: 1, CATEGORIES: 2, UNUSABLE: 3}.get(column.kind, 0)
+        return found
+
+    def refuse(self, columns: Iterable[int], what: str, allowed: Sequence[str], remedy: str = "") -> None:
+        """Raise for columns that are not of the kinds `allowed` for `what`, by name.
+
+        Examples
+        --------
+        >>> plan = ColumnPlan.learn(pd.DataFrame({"sex": ["f", "m"]}))
+        >>> plan.refuse([0], "`covariate_columns`", ["numbers"], "Write 0 and 1.")
+        Traceback (most recent call last):
+        ...
+        ValueError: `covariate_columns` must hold numbers; got categories such as 'f' in 'sex'. Write 0 and 1.
+        """
+        by_position = {column.position: column for column in self.columns}
+        for j in columns:
+            column = by_position.get(int(j))
+            if column is None or column.kind in (NUMBERS, ORDERED, *allowed):
+                continue
+            if column.kind == UNUSABLE:
+                raise ValueError(f"`X`: the column {column.label!r} {column.why}")
             raise ValueError(
-                f"`types` names the column {name!r}, which `frame` does not have; got {shown(names)}."
+                f"{what} must hold {' or '.join(allowed)}; got {column.kind} such as {column.levels[0]!r} in "
+                f"{column.label!r}. {remedy}"
             )
-        if kind not in TYPES:
+
+    def _kind_of(self, label: Label) -> str:
+        return next(column.kind for column in self.columns if column.label == label)
+
+
+# ---------------------------------------------------------------------------------------------- kernels of kinds
+
+
+def kernels_by_kind(
+    functions: Sequence[Kernel], is_named: bool, view: View, codes: np.ndarray | None
+) -> list[tuple[Kernel, np.ndarray]]:
+    """Return the kernels of a view, each with the columns that it sees.
+
+    Categories, and columns of yes or no beside them, are compared by agreement: by `Overlap`, which "auto" has for
+    them. All other kernels see the numbers. Where no kernel compares by agreement, yes and no are 1 and 0.
+
+    Parameters
+    ----------
+    functions : sequence of Kernel
+    is_named : bool
+        Whether "auto" or "paper" stands for them, which have what the columns need.
+    view : View
+    codes : ndarray of int, or None
+        Result of `ColumnPlan.codes`; None: all columns are numbers.
+
+    Raises
+    ------
+    ValueError
+        For categories that no kernel compares, and kernels without a column, by name.
+    """
+    own = np.zeros(0, dtype=np.int8) if codes is None else codes[view.columns]
+    if not own.any():
+        return [(function, view.columns) for function in functions]
+    agreeing = [_is_agreement(function) for function in functions]
+    if is_named and not any(agreeing):
+        functions, agreeing = [*functions, Overlap()], [*agreeing, True]
+    numbers, categories = view.columns[own == 0], view.columns[own > 0]
+    if not any(agreeing):
+        if (own == 2).any():
             raise ValueError(
-                f"`types` must hold {', '.join(map(repr, TYPES))}; got {kind!r} for {name!r}. "
-                "Of texts make numbers first, such as TfidfVectorizer's, or leave the column out."
+                f"`kernels` must compare the categories of the view {view.name!r} by agreement; got "
+                f"{', '.join(function.label for function in functions)}. Add Overlap() to the kernels of this view, "
+                'or leave them "auto".'
             )
-    used = _used(views, names)
-    left_out = {name: "in no view" for name in names if not any(name in columns for columns in used.values())}
-    found: dict[str, str] = {}
-    for name in names:
-        if name in left_out:
-            continue
-        kind, why = (given[name], "") if name in given else _type_of(frame[name], max_categories)
-        if kind:
-            found[name] = kind
-        else:
-            left_out[name] = why
-    if not found:
-        reasons = ", ".join(f"{name} ({why})" for name, why in left_out.items()) or "there are none"
+        return [(function, view.columns) for function in functions]
+    seen = [categories if is_so else numbers for is_so in agreeing]
+    bare = [function.label for function, columns in zip(functions, seen, strict=True) if not len(columns)]
+    if bare and not is_named:
         raise ValueError(
-            f"`frame` must have a column that can be used; all are left out: {reasons}. Say what they are with "
-            "`types`."
+            f"`kernels` of the view {view.name!r} must have columns to compare; {bare[0]!r} has none, since all "
+            "columns are categories or yes and no. Leave it out."
         )
-    by_view = {
-        (view, kind): own
-        for view, columns in used.items()
-        for kind in TYPES
-        if (own := [name for name in columns if found.get(name) == kind])
-    }
-    n_types = {view: sum(own == view for own, _ in by_view) for view in used}
-    title = {
-        (view, kind): kind if views is None else view if n_types[view] == 1 else f"{view}: {kind}"
-        for view, kind in by_view
-    }
-    _check_different(list(title.values()))
-    bank = KernelBank(
-        {title[key]: Overlap() if key[1] == "categories" else "auto" for key in by_view},
-        views={title[key]: own for key, own in by_view.items()},
-    )
-    whole = {
-        view: own
-        for view, columns in ({} if views is None else used).items()
-        if (own := [name for name in columns if name in found])
-    }
-    return TableBank(_encoder(found, whole), bank, left_out)
+    return [pair for pair in zip(functions, seen, strict=True) if len(pair[1])]
 
 
-def _used(views: Mapping[str, Any] | None, names: list[str]) -> dict[str, list[str]]:
-    """Return the columns of each view by their names."""
-    if views is None:
-        return {"all": names}
-    if not isinstance(views, Mapping) or not views:
-        raise ValueError(
-            f"`views` must be a mapping {{view name: columns}} with at least one entry, or None; got {shown(views)}."
-        )
-    _check_different([str(view) for view in views])
-    used: dict[str, list[str]] = {}
-    for view, columns in views.items():
-        positions = positions_of(f"views[{view!r}]", columns, len(names), names)
-        used[str(view)] = [names[j] for j in positions]
-    all_names = [name for columns in used.values() for name in columns]
-    twice = next((name for name in all_names if all_names.count(name) > 1), None)
-    if twice is not None:
-        raise ValueError(f"`views` must not share columns; {twice!r} comes {all_names.count(twice)} times.")
-    return used
+def _is_agreement(kernel: Kernel) -> bool:
+    own = [factor for factor in kernel.factors() if not factor.has_gates]
+    return bool(own) and all(isinstance(factor, Overlap) for factor in own)
 
 
-def _check_different(titles: list[str]) -> None:
-    twice = next((title for title in titles if titles.count(title) > 1), None)
-    if twice is not None:
-        raise ValueError(f"`views` must lead to different names; {twice!r} comes twice. Rename one.")
+# ------------------------------------------------------------------------------------------------------- columns
 
 
-def _type_of(column: Any, max_categories: int) -> tuple[str, str]:
-    """Return the type of a column, or nothing and why it has none."""
-    every = _values(column)
-    values = every.dropna()
-    try:
-        n_different = values.nunique()
-    except TypeError:  # such as lists
-        n_different = values.astype(str).nunique()
-    if n_different == 1 and len(values) < len(every):  # a box that is ticked, or empty
-        tick = values.iloc[0]
-        if isinstance(tick, str | bool | np.bool_) or plain_label(tick) == 1:
-            return "categories", ""
-    if n_different < 2:
-        return "", "one value" if n_different else "no values"
-    dtype = str(column.dtype).lower()
-    if dtype.startswith(("bool", "categor", "enum", "dictionary")) or _all_are(values, (bool, np.bool_)):
-        return "categories", ""
-    if dtype.startswith(NUMERIC_TYPES) or _all_are(
-        values, (int, float, Decimal, np.number), but=(bool, complex)
-    ):
-        return "numbers", ""
-    if dtype.startswith(("date", "timestamp")) or _all_are(values, datetime.date):
-        return "dates", ""
-    if not _all_are(values, str):
-        kinds = sorted({type(value).__name__ for value in values})
-        return "", f"holds {' and '.join(kinds)}"
-    if n_different <= max_categories:
-        return "categories", ""
-    if all(map(ISO_DATE.match, values)):
-        return "dates", ""
-    if np.median([text.count(" ") for text in values]) >= WORDS:
-        return (
-            "",
-            f"{n_different} different free texts: make numbers of them first, such as TfidfVectorizer's",
-        )
-    return "", f"{n_different} different texts: an identifier, or free text"
+def is_frame(X: Any) -> bool:
+    """Return whether samples are a DataFrame of pandas or polars."""
+    return hasattr(X, "columns") and hasattr(X, "dtypes")
 
 
-def _values(column: Any) -> pd.Series:
+def read_frame(X: Any) -> Any:
+    """Return a table of Arrow as a DataFrame, anything else as it is."""
+    is_arrow = type(X).__module__.startswith("pyarrow") and hasattr(X, "to_pandas")
+    return X.to_pandas() if is_arrow and hasattr(X, "column_names") else X
+
+
+def values_at(X: Any, position: int) -> pd.Series:
     """Return the values of a column of any type; blank text is a missing one."""
+    column = X.iloc[:, position] if hasattr(X, "iloc") else X[X.columns[position]]
     values = np.asarray(column)
     if values.dtype.kind not in "OUT":
         return pd.Series(values)
@@ -256,233 +252,156 @@ def _values(column: Any) -> pd.Series:
     return pd.Series(known, dtype=object)
 
 
+def _is_plain(dtype: Any) -> bool:
+    text = str(dtype).lower()
+    return text.startswith(NUMERIC_TYPES) and not text.startswith("bool")
+
+
+def _with_columns(X: Any, new: Mapping[int, np.ndarray]) -> Any:
+    names = list(X.columns)
+    if hasattr(X, "with_columns"):
+        import polars
+
+        return X.with_columns([polars.Series(names[j], values) for j, values in new.items()])
+    X = X.copy(deep=False)
+    for j, values in new.items():
+        X[names[j]] = values
+    return X
+
+
+def _read(every: pd.Series, dtype: Any, name: str) -> tuple[str, tuple[Any, ...], str]:
+    """Return the kind of a column, its levels, and what is wrong with it."""
+    values, text = every.dropna(), str(dtype).lower()
+    if len(values) == 0:
+        return NUMBERS, (), ""  # which are missing, and reported as such
+    if getattr(dtype, "ordered", False) and hasattr(dtype, "categories"):
+        return ORDERED, tuple(plain_label(level) for level in dtype.categories), ""
+    is_category = text.startswith(("categor", "enum", "dictionary"))
+    if not is_category:
+        if values.dtype.kind == "b" or _all_are(values, (bool, np.bool_)):
+            kind = FLAGS if len(values) == len(every) else CATEGORIES
+            return kind, (False, True), ""
+        if values.dtype.kind in "iuf" or _all_are(values, (int, float, Decimal, np.number), (bool, complex)):
+            return NUMBERS, (), ""
+        if text.startswith(("timedelta", "duration")) or values.dtype.kind == "m":
+            return (
+                UNUSABLE,
+                (),
+                f'holds durations. Divide them by their unit: `X["{name}"] / pd.Timedelta(days=1)`.',
+            )
+        if (
+            text.startswith(DATES)
+            or values.dtype.kind == "M"
+            or _all_are(values, (datetime.date, datetime.time))
+        ):
+            return UNUSABLE, (), f"holds dates. {DAYS.format(name)}"
+        if not _all_are(values, str):
+            kinds = sorted({type(value).__name__ for value in values})
+            return (
+                UNUSABLE,
+                (),
+                f"holds values of type {' and '.join(kinds)}, such as {shown(values.iloc[0])}. Make all of them "
+                "numbers or all text, or leave the column out.",
+            )
+    levels = tuple(sorted({plain_label(value) for value in values}, key=str))
+    if is_category or len(levels) <= max(FEW_TEXTS, len(values) // 2):
+        if not is_category and len(levels) > 1 and all(ISO_DATE.match(level) for level in levels):
+            return UNUSABLE, (), f"holds dates as text. Read them with `pd.to_datetime`. {DAYS.format(name)}"
+        return CATEGORIES, levels, ""
+    if all(ISO_DATE.match(level) for level in levels):
+        return UNUSABLE, (), f"holds dates as text. Read them with `pd.to_datetime`. {DAYS.format(name)}"
+    what = f"holds {len(levels)} different texts, such as {shown(levels[0])}"
+    if pd.to_numeric(values, errors="coerce").notna().all():
+        return UNUSABLE, (), f'{what}: numbers that are text. Use `pd.to_numeric(X["{name}"])`.'
+    return (
+        UNUSABLE,
+        (),
+        f"{what}: an identifier, or free text. Leave it out, make numbers of it (TfidfVectorizer), or "
+        f'declare categories, `X["{name}"].astype("category")`.',
+    )
+
+
 def _all_are(values: pd.Series, types: Any, but: Any = ()) -> bool:
     return all(isinstance(value, types) and not isinstance(value, but) for value in values)
 
 
-def _encoder(found: Mapping[str, str], views: Mapping[str, list[str]]) -> TableEncoder:
-    """Return what turns columns of these types into numbers."""
-
-    def read(function: Callable[[Any], pd.DataFrame]) -> FunctionTransformer:
-        return FunctionTransformer(function, feature_names_out="one-to-one")
-
-    def standardized() -> list[Any]:
-        return [Standardizer(), SimpleImputer(strategy="median", keep_empty_features=True)]
-
-    steps = {
-        "numbers": make_pipeline(read(as_numbers), *standardized()),
-        "categories": CategoryEncoder(
-            handle_unknown="use_encoded_value", unknown_value=UNSEEN, encoded_missing_value=MISSING
-        ),
-        "dates": make_pipeline(read(as_days), *standardized()),
-    }
-    columns = {kind: [name for name, own in found.items() if own == kind] for kind in TYPES}
-    kept: list[Any] = [(kind, steps[kind], columns[kind]) for kind in steps if columns[kind]]
-    return TableEncoder(kept, views).set_output(transform="pandas")
+def _example(values: pd.Series) -> Any:
+    return next(iter(values.dropna()), None)
 
 
-class TableEncoder(ColumnTransformer):
-    """Encoding of the columns of a table, NaN in all columns of a named view where a sample has none of its values.
-
-    Estimators with ``missing_views="integrate"`` integrate over such views, and others refuse them: medians in
-    place of a whole view would be taken for measurements.
-
-    Parameters
-    ----------
-    transformers : list of tuple
-        As of ColumnTransformer.
-    views : mapping of view name to list of str
-        The columns of the views that were named.
-    """
-
-    def __init__(self, transformers: list[Any], views: Mapping[str, list[str]]) -> None:
-        super().__init__(transformers, verbose_feature_names_out=False)
-        self.views = views
-
-    def fit_transform(self, X: Any, y: Any = None, **params: Any) -> pd.DataFrame:
-        """Learn and encode training samples, a pandas or polars DataFrame of shape (n_samples, n_features)."""
-        return self._without_absent(X, super().fit_transform(X, y, **params))
-
-    def transform(self, X: Any, **params: Any) -> pd.DataFrame:
-        """Encode samples, a pandas or polars DataFrame of shape (n_samples, n_features)."""
-        return self._without_absent(X, super().transform(X, **params))
-
-    def _without_absent(self, X: Any, encoded: Any) -> pd.DataFrame:
-        for columns in self.views.values():
-            absent = np.logical_and.reduce([_values(X[name]).isna() for name in columns])
-            encoded.loc[absent, columns] = np.nan
-        return encoded
-
-
-class CategoryEncoder(OrdinalEncoder):
-    """Codes of the categories of training samples, in whatever spelling later samples have them.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> encoder = CategoryEncoder().fit(pd.DataFrame({"smoker": [True, False], "stage": [1.0, 2.5]}))
-    >>> encoder.transform(pd.DataFrame({"smoker": ["false", "TRUE"], "stage": ["2.50", "01"]}))
-    array([[0., 1.],
-           [1., 0.]])
-    """
-
-    def fit(self, X: Any, y: Any = None) -> CategoryEncoder:
-        """Learn the categories of a pandas or polars DataFrame of shape (n_samples, n_columns)."""
-        return super().fit(_by_column(X, _labels, "categories"))
-
-    def transform(self, X: Any) -> np.ndarray:
-        """Return codes of shape (n_samples, n_columns).
-
-        Raises
-        ------
-        ValueError
-            For a column with values of which no one is known.
-        """
-        labels = _by_column(X, _labels, "categories")
-        for name, categories in zip(labels, self.categories_, strict=True):
-            known = [label for label in categories if isinstance(label, str)]
-            given = labels[name].dropna()
-            positions = match_labels(given.tolist(), known)
-            if len(given) and known and positions.max() < 0:
-                raise ValueError(
-                    f"column {name!r} must hold categories of training, {shown(known)}; got none of them, but "
-                    f"{shown(given.unique().tolist())}. Write them as in training, or leave the column empty (None) "
-                    "to predict without it."
-                )
-            same = {label: known[k] for label, k in zip(given, positions, strict=True) if k >= 0}
-            labels[name] = np.array([same.get(label, label) for label in labels[name]], dtype=object)
-        return super().transform(labels)
-
-
-class Standardizer(StandardScaler):
-    """Standardization of columns, to NaN where training samples have no value or but one: it tells them nothing.
-
-    StandardScaler leaves such columns in their units, so that a date among new samples would be far from all others.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> Standardizer().fit([[1.0, np.nan, 5.0], [3.0, np.nan, 5.0]]).transform([[5.0, 19000.0, 19000.0]])
-    array([[ 3., nan, nan]])
-    """
-
-    scale_: np.ndarray
-
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Standardizer:
-        """Learn means and standard deviations.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            NaN where values are missing.
-        y : None
-            Ignored.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights of samples.
-
-        Returns
-        -------
-        self : Standardizer
-        """
-        with np.errstate(invalid="ignore"):  # columns without values
-            super().fit(X, y, sample_weight)
-        values = np.asarray(X, dtype=np.float64)
-        same = ~(np.fmax.reduce(values, axis=0) > np.fmin.reduce(values, axis=0))
-        self.scale_ = np.where(same, np.nan, self.scale_)
-        return self
-
-
-def _by_column(frame: Any, read: Callable[[pd.Series], pd.Series], what: str) -> pd.DataFrame:
-    columns = {}
-    for name in frame.columns:
-        try:
-            columns[name] = read(_values(frame[name]))
-        except (TypeError, ValueError) as error:
-            raise ValueError(
-                f"column {name!r} must hold {what}: {error}. If it is of another type, say so, "
-                "`make_bank(types={name: type})`."
-            ) from error
-    return pd.DataFrame(columns).set_axis(getattr(frame, "index", range(len(frame))))
-
-
-def _numbers(column: pd.Series) -> pd.Series:
-    column = column.infer_objects()
-    if column.dtype.kind in "mMc":
-        raise TypeError(f"got {column.dtype}. Divide durations by their unit, such as `pd.Timedelta(days=1)`")
-    numbers = pd.to_numeric(column).astype(np.float64)
-    if np.isinf(numbers).any():
-        raise ValueError("got infinity")
-    return numbers
-
-
-def _days(column: pd.Series) -> pd.Series:
-    if pd.api.types.is_numeric_dtype(column) and column.notna().any():
-        raise TypeError(f"got {column.dtype}, and no unit of it")
-    return (pd.to_datetime(column, utc=True, format="ISO8601") - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(
-        days=1
+def _changed(label: Label, kind: str, levels: tuple[Any, ...], given: Any) -> ValueError:
+    """Make the error for a column that holds something else than in training."""
+    known = f" such as {levels[-1]!r}" if levels else ""
+    remedy = (
+        f'Replace them: `X["{label}"].map({{new: old, ...}})`, with the value of training for each new one, or leave '
+        "cells empty (None)."
+        if levels
+        else f'Write numbers, as `pd.to_numeric(X["{label}"])` does of text.'
+    )
+    return ValueError(
+        f"`X` must hold {EXPECTED[kind]}{known} in {label!r}, as in training; got {shown(given)}. {remedy}"
     )
 
 
-def as_numbers(frame: Any) -> pd.DataFrame:
-    """Turn columns of numbers of any type into float64.
-
-    Parameters
-    ----------
-    frame : pandas or polars DataFrame of shape (n_samples, n_columns)
-        Numbers, or texts that say them.
-
-    Returns
-    -------
-    DataFrame of shape (n_samples, n_columns)
-        NaN where there is no number.
-
-    Raises
-    ------
-    ValueError
-        For texts that are no numbers, and infinity.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> as_numbers(pd.DataFrame({"dose": pd.array([3, None], dtype="Int64")}))
-       dose
-    0   3.0
-    1   NaN
-    """
-    return _by_column(frame, _numbers, "numbers")
-
-
-def _labels(column: pd.Series) -> pd.Series:
-    """Return the text of labels, NaN where there is none."""
-    labels = [str(plain_label(value)) for value in column.to_numpy()]
-    return pd.Series(labels, dtype=object).where(column.notna(), np.nan)
+def _encoded(column: Column, values: pd.Series, keep_missing: bool) -> np.ndarray:
+    """Return the numbers that stand for the values of a column."""
+    label, kind, levels = column.label, column.kind, column.levels
+    if kind == UNUSABLE:  # which no kernel sees
+        return np.zeros(len(values))
+    known = values.notna().to_numpy()
+    found = np.full(len(values), np.nan)
+    if kind == NUMBERS:
+        given = values[known]
+        if not _all_are(given, (int, float, Decimal, np.number), (bool, complex)):
+            raise _changed(label, kind, (), _example(given))
+        found[known] = given.astype(np.float64)
+        return found
+    given = [plain_label(value) for value in values[known]]
+    different = list(dict.fromkeys(given))
+    places = dict(zip(different, match_labels(different, levels).tolist(), strict=True))
+    unseen = [value for value, place in places.items() if place < 0]
+    is_other = {isinstance(v, str) for v in different}.isdisjoint(isinstance(v, str) for v in levels)
+    if unseen and (kind != CATEGORIES or (len(unseen) == len(different) and is_other)):
+        raise _changed(label, kind, levels, unseen[0])
+    if unseen and len(unseen) == len(different) and len(given) > 1:
+        warn_user(
+            f"`X` should hold categories of training in {label!r}, {shown(list(levels))}; got none of them, but "
+            f"{shown(different)}, which are compared as like none. If they are the same, write them as in training.",
+            UserWarning,
+        )
+    found[known] = [places[value] for value in given]
+    if kind == CATEGORIES and not keep_missing:
+        found[~known] = MISSING
+    return found
 
 
-def as_days(frame: Any) -> pd.DataFrame:
-    """Turn columns of dates into days since the beginning of 1970.
-
-    Parameters
-    ----------
-    frame : pandas or polars DataFrame of shape (n_samples, n_columns)
-        Dates and times, of any time zone, or texts such as "2024-02-29" and "2024-02-29 06:00". Others, which one may
-        read with the day or the month first, want ``pandas.to_datetime`` with a `format`.
-
-    Returns
-    -------
-    DataFrame of shape (n_samples, n_columns)
-        With fractions of days; NaN where there is no date.
-
-    Raises
-    ------
-    ValueError
-        For texts that are no dates, and for numbers, which do not say what they count from.
+def refuse_target(X: Any, y: Any, views: Sequence[View]) -> None:
+    """Raise for a view with a column that is the target, by name and values.
 
     Examples
     --------
-    >>> import pandas as pd
-    >>> as_days(pd.DataFrame({"visit": pd.to_datetime(["1970-01-02 12:00", None])}))
-       visit
-    0    1.5
-    1    NaN
+    >>> frame = pd.DataFrame({"age": [1.0, 2.0], "ill": [0, 1]})
+    >>> refuse_target(frame, frame["ill"], [View("all", np.array([0, 1]))])
+    Traceback (most recent call last):
+    ...
+    ValueError: `X` must not hold the target; its column 'ill' in the view 'all' is `y`. Leave it out: ...
     """
-    return _by_column(frame, _days, "dates")
+    if not is_frame(X) or not (hasattr(y, "name") or is_frame(y)):
+        return
+    targets = {str(label): y[label] for label in y.columns} if is_frame(y) else {str(y.name): y}
+    names = [str(label) for label in X.columns]
+    for view in views:
+        for j in view.columns:
+            target = targets.get(names[j])
+            if target is not None and np.array_equal(np.asarray(values_at(X, j)), np.asarray(target)):
+                raise ValueError(
+                    f"`X` must not hold the target; its column {names[j]!r} in the view {view.name!r} is `y`. Leave "
+                    f"it out: `X.drop(columns={names[j]!r})`."
+                )
+
+
+def unused(labels: Sequence[Label] | None, n_features: int, used: Iterable[np.ndarray]) -> list[str]:
+    """Return the names of the columns that nothing uses."""
+    left = np.setdiff1d(np.arange(n_features), np.concatenate([np.empty(0, int), *used]))
+    names = column_names(n_features, labels)
+    return [names[j] for j in left]

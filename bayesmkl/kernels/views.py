@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
+from fnmatch import fnmatchcase
 from numbers import Integral, Real
 from typing import Any, NamedTuple
 
@@ -36,19 +37,28 @@ class _Labels(NamedTuple):
 
 
 def resolve_views(
-    views: str | Mapping[str, Any], n_features: int, labels: Sequence[Any] | None
+    views: str | Mapping[str, Any],
+    n_features: int,
+    labels: Sequence[Any] | None,
+    samples: Any = None,
+    codes: np.ndarray | None = None,
 ) -> list[View]:
     """Turn the `views` argument of a bank into named groups of column positions.
 
     Parameters
     ----------
-    views : "all", "each", "all+each", mapping of view name to columns, or list of View
-        Columns are feature names, positions, a slice, a boolean mask, or a single name or position. A list is
-        resolved already.
+    views : "all", "each", "all+each", "types", mapping of view name to columns, or list of View
+        Columns are feature names, patterns of names, positions, a slice, a boolean mask, a single name or position,
+        or a function of the samples that returns one of these, such as ``make_column_selector``. A list is resolved
+        already.
     n_features : int
         Number of columns of the data.
     labels : sequence of length n_features or None
         Column labels of a DataFrame; without them, or if they only count, columns are called x0, x1, ...
+    samples : DataFrame or array, optional
+        What functions are called with.
+    codes : ndarray of int, of shape (n_features,), optional
+        Kinds of columns, for "types": zero of numbers. None: all are numbers.
 
     Returns
     -------
@@ -65,7 +75,13 @@ def resolve_views(
     >>> from bayesmkl.kernels.views import resolve_views
     >>> resolve_views({"size": [0, 2], "shape": slice(3, None)}, 5, None)
     [View(name='size', columns=array([0, 2])), View(name='shape', columns=array([3, 4]))]
+    >>> resolve_views({"genes": "g_*"}, 3, ["g_1", "age", "g_2"])
+    [View(name='genes', columns=array([0, 2]))]
     """
+    if isinstance(views, str) and views == "types":
+        is_number = np.ones(n_features, dtype=bool) if codes is None else codes == 0
+        both = (View("numbers", np.flatnonzero(is_number)), View("categories", np.flatnonzero(~is_number)))
+        return [view for view in both if len(view.columns)]
     whole = [View("all", np.arange(n_features))]
     each = [View(name, np.array([j])) for j, name in enumerate(column_names(n_features, labels))]
     if isinstance(views, str) and views in ("all", "each", "all+each"):
@@ -74,7 +90,7 @@ def resolve_views(
         return views
     if not isinstance(views, Mapping):
         raise ValueError(
-            f'`views` must be "all", "each", "all+each" or a mapping {{view name: columns}}; got {views!r}.'
+            f'`views` must be "all", "each", "all+each", "types" or a mapping {{view name: columns}}; got {views!r}.'
         )
     if not views:
         raise ValueError(
@@ -84,10 +100,35 @@ def resolve_views(
     if len(set(names)) < len(names):
         raise ValueError(f"`views` must have different names; got {names}.")
     prepared = _prepared(labels)
-    return [
-        View(str(name), _columns_of(f"views[{name!r}]", wanted, n_features, prepared))
-        for name, wanted in views.items()
-    ]
+    resolved = []
+    for name, wanted in views.items():
+        given = wanted(samples) if callable(wanted) and samples is not None else wanted
+        resolved.append(View(str(name), _columns_of(f"views[{name!r}]", given, n_features, prepared)))
+    _refuse_overlap(resolved, list(views.values()), labels)
+    return resolved
+
+
+def _refuse_overlap(resolved: Sequence[View], given: Sequence[Any], labels: Sequence[Any] | None) -> None:
+    """Raise for patterns that take columns of another view, where nobody names them."""
+    patterns = [view for view, wanted in zip(resolved, given, strict=True) if _has_pattern(wanted, labels)]
+    for view in patterns:
+        for other in resolved:
+            shared = np.intersect1d(view.columns, other.columns) if other is not view else []
+            if len(shared):
+                raise ValueError(
+                    f"`views` must not share columns by a pattern; {view.name!r} and {other.name!r} both have "
+                    f"{column_names(len(labels or ()), labels)[shared[0]]!r}. Write a narrower pattern, or list the "
+                    "names of columns that are of both."
+                )
+
+
+def _has_pattern(wanted: Any, labels: Sequence[Any] | None) -> bool:
+    items = [wanted] if isinstance(wanted, str) else wanted if isinstance(wanted, list | tuple) else []
+    return any(isinstance(item, str) and _is_pattern(item) and item not in (labels or ()) for item in items)
+
+
+def _is_pattern(item: str) -> bool:
+    return any(letter in item for letter in "*?[")
 
 
 def column_names(n_features: int, labels: Sequence[Any] | None) -> list[str]:
@@ -105,20 +146,28 @@ def column_names(n_features: int, labels: Sequence[Any] | None) -> list[str]:
 
 
 def views_without(
-    views: str | Mapping[str, Any], left_out: np.ndarray, n_features: int, labels: Sequence[Any] | None
+    views: str | Mapping[str, Any],
+    left_out: np.ndarray,
+    n_features: int,
+    labels: Sequence[Any] | None,
+    codes: np.ndarray | None = None,
+    samples: Any = None,
 ) -> Mapping[Any, Any] | list[View]:
-    """Leave columns out of the views that do not name theirs.
+    """Leave columns out of the views that do not name theirs, but have a pattern or a function.
 
     Parameters
     ----------
     views : "all", "each", "all+each" or mapping of view name to columns
-        As in `resolve_views`. A mapping names its columns and is returned as it is.
+        As in `resolve_views`. A mapping that names its columns is returned as it is.
     left_out : ndarray of int, of shape (n_left_out,)
         Positions of columns.
     n_features : int
         Number of columns of the data.
     labels : sequence of length n_features or None
         Column labels of a DataFrame.
+    codes : ndarray of int, optional
+    samples : DataFrame or array, optional
+        As in `resolve_views`.
 
     Returns
     -------
@@ -132,10 +181,20 @@ def views_without(
     >>> views_without("each", np.array([1]), 3, None)
     [View(name='x0', columns=array([0])), View(name='x2', columns=array([2]))]
     """
+    named = set()
     if isinstance(views, Mapping):
-        return views
-    resolved = resolve_views(views, n_features, labels)
-    kept = [view._replace(columns=np.setdiff1d(view.columns, left_out)) for view in resolved]
+        named = {
+            str(name)
+            for name, wanted in views.items()
+            if not callable(wanted) and not _has_pattern(wanted, labels)
+        }
+        if len(named) == len(views):
+            return views
+    resolved = resolve_views(views, n_features, labels, samples, codes)
+    kept = [
+        view if view.name in named else view._replace(columns=np.setdiff1d(view.columns, left_out))
+        for view in resolved
+    ]
     return [view for view in kept if len(view.columns)]
 
 
@@ -201,7 +260,10 @@ def _columns_of(name: str, wanted: Any, n_features: int, labels: _Labels | None)
                 )
             columns = np.flatnonzero(items)
         else:
-            columns = np.array([_position(name, item, n_features, labels) for item in items], dtype=np.intp)
+            found = [j for item in items for j in _positions(name, item, n_features, labels)]
+            columns = np.array(
+                list(dict.fromkeys(found)) if len(items) < len(found) else found, dtype=np.intp
+            )
     if len(columns) == 0:
         raise ValueError(f"`{name}` selects no column; got {wanted!r}. Give it columns or leave it out.")
     return columns
@@ -212,6 +274,20 @@ def _is_one(wanted: Any) -> bool:
         return np.ndim(wanted) == 0
     except ValueError:  # lists of different lengths in a list
         return False
+
+
+def _positions(name: str, item: Any, n_features: int, labels: _Labels | None) -> list[int]:
+    """Return the position of a column, or of those whose names match a pattern."""
+    is_name = labels is None or labels.only_count or not isinstance(item, str) or item in labels.position
+    if is_name or not _is_pattern(item):
+        return [_position(name, item, n_features, labels)]
+    known: Any = labels.position  # type: ignore[union-attr]
+    found = [j for label, j in known.items() if isinstance(label, str) and fnmatchcase(label, item)]
+    if not found:
+        raise ValueError(
+            f"`{name}` has the pattern {item!r}, which matches no column of `X`; these are {shown(list(known))}."
+        )
+    return found
 
 
 def _position(name: str, item: Any, n_features: int, labels: _Labels | None) -> int:
@@ -245,7 +321,7 @@ def _position(name: str, item: Any, n_features: int, labels: _Labels | None) -> 
     )
 
 
-def check_samples(X: Any, name: str = "X", may_be_sparse: bool = False) -> int:
+def check_samples(X: Any, name: str = "X", may_be_sparse: bool = False, may_be_text: bool = False) -> int:
     """Check that a value is a table of real numbers, and return its number of rows.
 
     Shapes, NaN and infinity are left to scikit-learn.
@@ -258,6 +334,8 @@ def check_samples(X: Any, name: str = "X", may_be_sparse: bool = False) -> int:
         Name of the argument, for messages.
     may_be_sparse : bool, default=False
         Whether SciPy's sparse matrices and arrays pass.
+    may_be_text : bool, default=False
+        Whether columns of a DataFrame may hold anything, which is looked at where they are read.
 
     Raises
     ------
@@ -284,7 +362,8 @@ def check_samples(X: Any, name: str = "X", may_be_sparse: bool = False) -> int:
             f"`{name}` must have columns of different names; {str(twice[0])!r} comes {names.count(twice[0])} times. "
             "Rename them, or pass an array."
         )
-    refuse_text_columns(X, name)
+    if not may_be_text:
+        refuse_text_columns(X, name)
     return len(X)
 
 

@@ -32,6 +32,7 @@ from bayesmkl.gp.parts import PartRows, prior_parts, revealed_moments
 from bayesmkl.gp.reading import HyperDraws
 from bayesmkl.gp.selection import alignments
 from bayesmkl.gp.unknown_points import CompletedKernels, find_centers
+from bayesmkl.kernels.bank import CheckedTable
 from bayesmkl.kernels.presence import present_views, stack_with_absent
 from bayesmkl.outcomes import Gaussian
 from bayesmkl.posterior.fitted import FittedBEMKL, evenly, fitted_bemkl, public, unwrapped
@@ -333,6 +334,8 @@ def permutation_table(
     for step in steps:
         X = step.transform(X)
     rows = estimator._validate_rows(X)
+    if bank.column_plan_ is not None and bank.column_plan_.columns:
+        X = CheckedTable(rows, None, None)  # codes of categories in place of their labels
     scorer, y = check_scoring(estimator, scoring), np.asarray(y)
     names, columns = [view.name for view in bank.views_], [np.asarray(view.columns) for view in bank.views_]
     found = np.empty((len(names), n_repeats))
@@ -412,6 +415,8 @@ def _drawn(
 
 def _with_columns(X: Samples, columns: np.ndarray, values: np.ndarray) -> Samples:
     """Return samples with other values in some columns."""
+    if isinstance(X, CheckedTable):
+        return X._replace(values=_with_columns(X.values, columns, values))
     if isinstance(X, pd.DataFrame):
         frame = X.copy()
         for j, column in zip(columns, values.T, strict=True):

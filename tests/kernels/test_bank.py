@@ -350,7 +350,7 @@ def test_training_data_are_copied():
         (
             {"views": "every"},
             ValueError,
-            '`views` must be "all", "each", "all.each" or a mapping.*got \'every\'',
+            '`views` must be "all", "each", "all.each", "types" or a mapping.*got \'every\'',
         ),
         ({"views": {"v": []}}, ValueError, r"`views\['v'\]` selects no column; got \[\]"),
         ({"views": {"v": slice(9, 12)}}, ValueError, "selects no column"),
@@ -419,7 +419,7 @@ def test_use_before_fit_and_other_columns():
             use(KernelBank())
     with pytest.raises(ValueError, match="X has 3 features, but KernelBank is expecting 4 features"):
         KernelBank().fit(TRAIN).transform(ROWS[:, :3])
-    with pytest.raises(ValueError, match="column 'site' does not"):
+    with pytest.raises(ValueError, match="must hold numbers in 'site', as in training; got 'left'"):
         KernelBank().fit(FRAME).transform(FRAME.assign(site="left"))
 
 

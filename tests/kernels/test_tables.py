@@ -1,321 +1,534 @@
-"""Banks by the types of columns: what is chosen, what comes out of the encoder, and what models make of it."""
+"""Tables as they are: what columns are taken for, views of them, and that everything combines."""
 
 from __future__ import annotations
 
 import datetime
+import warnings
 from decimal import Decimal
 
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
+from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.compose import make_column_selector
+from sklearn.ensemble import StackingClassifier
+from sklearn.inspection import permutation_importance
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, cross_validate
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
-from bayesmkl import BEMKLClassifier, BEMKLRegressor, GPMKLRegressor, KernelBank, load_model, save_model
-from bayesmkl.kernels import Overlap, make_bank
-from bayesmkl.kernels.tables import as_days
+from bayesmkl import (
+    BEMKLClassifier,
+    BEMKLRegressor,
+    GPMKLClassifier,
+    GPMKLOrdinalClassifier,
+    GPMKLRegressor,
+    GPMKLSurvival,
+    KernelBank,
+    load_model,
+    save_model,
+)
+from bayesmkl._utils.survival_target import survival_times
+from bayesmkl.bemkl import BEMKLSurvival
+from bayesmkl.datasets import load_gbsg2, load_lung
+from bayesmkl.discriminative import MKLClassifier
+from bayesmkl.gp import Design, Marginal
+from bayesmkl.kernels import Gaussian, Linear, Overlap, Tanimoto
+from bayesmkl.kernels.tables import ColumnPlan
+from bayesmkl.posterior import permutation_table, view_table
 
-N = 60
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),  # of fits that are cut short
+    pytest.mark.filterwarnings("ignore::bayesmkl.kernels.KernelQualityWarning"),
+]
+N = 40
+FAST = {"inference": Marginal(n_points=100, n_draws=100), "random_state": 0, "verbose": 0}
 
 
 def _clinic():
     rng = np.random.default_rng(1)
-    frame = pd.DataFrame(
+    return pd.DataFrame(
         {
             "age": rng.normal(60, 9, size=N),
-            "count": pd.array(rng.integers(0, 9, size=N), dtype="Int64"),
+            "count": rng.integers(0, 9, size=N),
             "sex": rng.choice(["f", "m"], size=N),
-            "smoker": pd.array(rng.choice([True, False], size=N), dtype="boolean"),
-            "grade": pd.Categorical(rng.choice(["I", "II", "III"], size=N)),
-            "visit": pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 300, size=N), unit="D"),
-            "id": [f"p{i}" for i in range(N)],
-            "same": 1.0,
+            "smoker": rng.choice([True, False], size=N),
+            "stage": pd.Categorical(rng.choice(["I", "II", "III"], size=N), ["I", "II", "III"], ordered=True),
+            "site": rng.choice(["north", "south", "west"], size=N),
         },
         index=np.arange(N) + 1000,
     )
-    frame.loc[1003, "age"], frame.loc[1004, "smoker"] = np.nan, pd.NA
-    frame.loc[1005, "visit"], frame.loc[1006, "count"], frame.loc[1007, "grade"] = pd.NaT, pd.NA, np.nan
-    return frame
 
 
 CLINIC = _clinic()
-Y = ((CLINIC["age"] > 60) ^ (CLINIC["sex"] == "f")).to_numpy()
+Y = np.where(CLINIC["age"] + 12 * (CLINIC["sex"] == "m") > 66, "ill", "well")
+VIEWS = {"who": ["age", "sex"], "signs": ["sm*", "stage"], "lab": "count"}
 
 
-def test_types_of_columns_become_views():
-    made = make_bank(CLINIC)
-    assert made.bank.views == {
-        "numbers": ["age", "count"], "categories": ["sex", "smoker", "grade"], "dates": ["visit"]
-    }  # fmt: skip
-    assert repr(made.bank.kernels["categories"]) == "Overlap()"
-    assert set(made.left_out) == {"id", "same"}
-    assert str(made).splitlines()[0] == "numbers: 'auto' of age, count"
-    assert repr(eval(repr(made.bank), {"KernelBank": KernelBank, "Overlap": Overlap})) == repr(made.bank)
-    fits = make_bank(CLINIC, max_categories=N)
-    assert fits.bank.views["categories"] == ["sex", "smoker", "grade", "id"]
+def gaussian_of(x):
+    distances = np.abs(np.subtract.outer(x, x))
+    return np.exp(-(distances**2) / (2 * np.median(distances[np.triu_indices(len(x), 1)]) ** 2))
 
 
-def test_named_views_are_split_by_type():
-    made = make_bank(CLINIC, {"who": ["age", "sex"], "clinic": slice(4, 6), "counts": 1})
-    assert made.bank.views == {
-        "who: numbers": ["age"],
-        "who: categories": ["sex"],
-        "clinic: categories": ["grade"],
-        "clinic: dates": ["visit"],
-        "counts": ["count"],
-    }
-    assert made.left_out == dict.fromkeys(("smoker", "id", "same"), "in no view")
+# ------------------------------------------------------------------------------------------------- single columns
 
 
-def test_the_encoder_gives_standardized_numbers_codes_and_days():
-    encoded = make_bank(CLINIC).encoder.fit_transform(CLINIC)
-    assert list(encoded.index) == list(CLINIC.index)
-    assert not encoded.isna().any(axis=None)
-    age = (CLINIC["age"] - CLINIC["age"].mean()) / CLINIC["age"].std(ddof=0)
-    np.testing.assert_allclose(encoded["age"], age.fillna(age.median()), rtol=1e-12)
-    day = (CLINIC["visit"] - CLINIC["visit"].min()).dt.days
-    known = day.notna()
-    assert np.corrcoef(encoded["visit"][known], day[known])[0, 1] == pytest.approx(1.0, abs=1e-12)
-    codes = encoded["grade"].astype(int)
-    assert codes[1007] == -2
-    agree = codes.to_numpy()[:, None] == codes.to_numpy()
-    text = CLINIC["grade"].astype(object).fillna("none").to_numpy()
-    np.testing.assert_array_equal(agree, text[:, None] == text)
-
-
-def test_a_pipeline_predicts_for_unseen_categories_and_survives_a_file(tmp_path):
-    made = make_bank(CLINIC, types={"count": "categories"})
-    model = make_pipeline(made.encoder, BEMKLClassifier(made.bank, intermediate_scale=1.0)).fit(CLINIC, Y)
-    new = pd.concat([CLINIC.head(4).assign(sex="x", grade="IV", count=99), CLINIC.tail(1)])
-    codes = model[0].transform(new)[:4]
-    np.testing.assert_array_equal(codes[["sex", "grade", "count"]], -1.0)
-    kernels = model[-1].kernel_bank_.transform(codes)
-    smoker = CLINIC["smoker"].astype(object).fillna("none").to_numpy()
-    place = model[-1].kernel_bank_.kernel_names_.index("overlap · categories")
-    np.testing.assert_allclose(kernels[..., place], (smoker[:4, None] == smoker) / 4, atol=1e-15)
-    save_model(model, tmp_path / "clinic.bayesmkl")
-    np.testing.assert_array_equal(
-        load_model(tmp_path / "clinic.bayesmkl").predict_proba(new), model.predict_proba(new)
+def test_kernels_are_those_of_a_table_made_by_hand():
+    """Numbers and grades are standardized, categories and yes or no are compared by agreement."""
+    bank = KernelBank(views=VIEWS | {"lab": "count"}, scale=True, normalize=None)
+    kernels = dict(
+        zip(bank.fit(CLINIC).kernel_names_, np.moveaxis(bank.fit_transform(CLINIC), -1, 0), strict=True)
     )
-
-
-DAYS = [datetime.date(2024, 1, day + 1) for day in range(12)]
-COLUMNS = {  # name: values of 12 samples, the type of the column, the same as plain values
-    "nullable text": (pd.array(["a", "b", None] * 4, dtype="string"), "categories", ["a", "b", None] * 4),
-    "text with NA": (np.array(["a", pd.NA, None, "b"] * 3, dtype=object), "categories", ["a", None, None, "b"] * 3),
-    "answers with NA": (np.array([True, False, pd.NA, None] * 3, dtype=object), "categories", list("tf  ") * 3),
-    "unused": (pd.Categorical(["a", "b"] * 6, categories=list("dcba")), "categories", ["a", "b"] * 6),
-    "whole": (pd.Categorical([1, 2, None] * 4), "categories", [1.0, 2.0, None] * 4),
-    "polars": (pl.Series(["a", "b", None] * 4, dtype=pl.Enum(["b", "a"])), "categories", ["a", "b", None] * 4),
-    "numbers with NA": (np.array([1, 2.5, pd.NA] * 4, dtype=object), "numbers", [1.0, 2.5, None] * 4),
-    "decimals": ([Decimal(j) for j in range(12)], "numbers", np.arange(12.0)),
-    "large": (np.array([2**70 + j * 2**60 for j in range(12)], dtype=object), "numbers", np.arange(12.0)),
-    "polars decimals": (pl.Series([Decimal(j) for j in range(12)]), "numbers", np.arange(12.0)),
-    "days": (DAYS, "dates", np.arange(12.0)),
-    "polars days": (pl.Series(DAYS), "dates", np.arange(12.0)),
-    "zones": (
-        [pd.Timestamp(day, tz="UTC" if day.day % 2 else "Etc/GMT+12") for day in DAYS],
-        "dates",
-        np.arange(12.0) + np.arange(12) % 2 / 2,
-    ),
-    "some zones": (
-        np.array([pd.Timestamp(day, tz="UTC" if day.day % 2 else None) for day in DAYS], dtype=object),
-        "dates",
-        np.arange(12.0),
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", COLUMNS)
-def test_columns_of_any_type_are_their_plain_values(name):
-    values, kind, plain = COLUMNS[name]
-    frame = (pl.DataFrame if isinstance(values, pl.Series) else pd.DataFrame)({"a": values})
-    made = make_bank(frame)
-    assert made.bank.views == {kind: ["a"]}
-    encoded = made.encoder.fit_transform(frame)["a"].to_numpy()
-    if kind == "categories":
-        text = np.array([str(value) for value in plain])
-        np.testing.assert_array_equal(encoded[:, None] == encoded, text[:, None] == text)
-    else:
-        column = pd.Series(plain, dtype=float)
-        column = (column - column.mean()) / column.std(ddof=0)
-        np.testing.assert_allclose(encoded, column.fillna(column.median()), rtol=1e-9, atol=1e-9)
-
-
-def test_columns_that_tell_training_samples_nothing_are_zero():
-    nothing = pd.DataFrame(
-        {"seen": pd.to_datetime([None] * 6 + DAYS[6:]), "dose": [5.0] * 6 + [80.0, 90.0] * 3}
-    )
-    frame = nothing.assign(x=np.arange(12.0), site=[None] * 6 + ["a", "b"] * 3)
-    encoder = make_bank(frame).encoder.fit(frame[:6])
-    encoded = encoder.transform(frame)
-    np.testing.assert_array_equal(encoded[["seen", "dose"]], 0.0)
-    np.testing.assert_allclose(encoded["x"], (np.arange(12) - 2.5) / np.std(np.arange(6)), rtol=1e-12)
-    np.testing.assert_array_equal(encoded["site"], [-2] * 6 + [-1] * 6)
-    back = make_bank(frame).encoder.fit(frame[6:]).transform(frame)  # new samples have no category at all
-    np.testing.assert_array_equal(back["site"], [-1] * 6 + [0, 1] * 3)
-
-
-SPELLINGS = [  # categories of training samples, and the same ones as later samples may have them
-    ((True, False), [
-        *([1, 0], [1.0, 0.0], ["1", "0"], ["1.0", "0.0"], ["01", "00"], ["true", "false"], ["TRUE", "FALSE"]),
-        *(["True ", " False"], [" tRUE", "fALSE\t"], [Decimal(1), Decimal("0.0")], pl.Series([True, False])),
-        *(pd.array([1, 0], dtype=dtype) for dtype in ("boolean", "Int64", "Float32", "float16", "category")),
-        *(pl.Series(["1", "0"], dtype=dtype) for dtype in (pl.String, pl.Categorical, pl.Enum(["1", "0"]))),
-    ]),
-    ((0, 1), [
-        *([False, True], ["False", "True"], ["FALSE ", "true"], ["0", "1"], ["0.0", "1.0"], ["00", "01"], [0.0, 1.0]),
-        *(pd.array([False, True], dtype="boolean"), pl.Series([False, True])),
-    ]),
-    (("true", "false", "unknown"), [[True, False, "Unknown"], [1, 0, "unknown "], ["1", "0", "UNKNOWN"]]),
-    (("yes", "no"), [["Yes", "No"], [" YES ", "NO"], ["yes\u00a0", "no "], pl.Series(["YES", "no"])]),
-    ((1, 2, 3), [
-        *([1.0, 2.0, 3.0], ["1", "2", "3"], ["1.0", "2.0", "3.0"], ["01", "02", "03"], ["1 ", " 2", "+3"]),
-        *(pd.array([1, 2, 3], dtype=dtype) for dtype in ("Int64", "float32", "string")),
-    ]),
-    (("01", "02"), [[1, 2], [1.0, 2.0], ["1", "2"], ["1.0", "2.00"], pd.array([1, 2], dtype="Int8")]),
-    ((0.1, 2.5), [["0.1", "2.5"], ["0.10", "2.50"], pd.array([0.1, 2.5], dtype="float32"), [Decimal("0.10"), 2.5]]),
-    (("Stage I", "\u00e9"), [["stage I", "\u00e9 "], ["Stage  I", "\u00c9"], ["stage i", "e\u0301"]]),
-    (("a", "A", "b"), [["a ", " A", "b"], pd.array(["a", "A", "b"], dtype="category")]),
-    (("1", "01", "x"), [[1, "01", "X"], pl.Series(["1 ", "01", "x"])]),
-    (("x", None), [["X", None], ["x ", ""], ["X", " "], [" x", pd.NA], pl.Series(["x", None]), ["x", np.nan]]),
-    ((True, None), [[1, None], ["true", ""], ["TRUE", None], pd.array([True, None], dtype="boolean"), [1.0, None]]),
-    ((1.0, None), [["1", ""], [True, None], pd.array([1, None], dtype="Int64"), ["1.0", None], ["TRUE", pd.NA]]),
-]  # fmt: skip
-OTHERS = [  # categories of training samples, and columns that have none of them
-    ((True, False), [["T", "F"], ["yes", "no"], [2, 3], ["on", None]]),
-    (("yes", "no"), [[True, False], [1, 0], ["y", "n"]]),
-    ((1, 2, 3), [[True, False], ["true", "4"], DAYS, [datetime.timedelta(1)], pl.Series([DAYS[0]])]),
-    (("a", "A", "b"), [["B", "B "], ["c"]]),
-    (("1", "01", "x"), [["1.0", "001"], [True]]),
-    (("x", None), [[True, None], ["o", ""]]),
-    ((2**53, 2**53 + 2), [[2**53 + 1]]),
-]
-
-
-def _encoder_of(known):
-    frame = pd.DataFrame({"a": known * 6, "x": range(6 * len(known))})
-    encoder = make_bank(frame, types={} if None in known else {"a": "categories"}).encoder
-    return encoder, encoder.fit_transform(frame)["a"][: len(known)]
-
-
-def _codes(encoder, spelled):
-    frame = pl.DataFrame if isinstance(spelled, pl.Series) else pd.DataFrame
-    return encoder.transform(frame({"a": spelled, "x": range(len(spelled))}))["a"]
-
-
-@pytest.mark.heavy
-@pytest.mark.parametrize(("known", "spellings"), SPELLINGS, ids=range(len(SPELLINGS)))
-def test_categories_in_other_spellings_are_those_of_training(known, spellings):
-    encoder, codes = _encoder_of(known)
-    assert len(set(codes)) == len(known)
-    for spelled in spellings:
-        np.testing.assert_array_equal(_codes(encoder, spelled), codes, err_msg=repr(spelled))
-
-
-@pytest.mark.heavy
-@pytest.mark.parametrize(("known", "others"), OTHERS, ids=range(len(OTHERS)))
-def test_a_column_without_a_known_category_is_refused(known, others):
-    encoder, _ = _encoder_of(known)
-    message = (
-        r"column 'a' must hold categories of training, .*; got none of them, but \[.* leave the column empty"
-    )
-    for other in others:
-        with pytest.raises(ValueError, match=message):
-            _codes(encoder, other)
-        assert _codes(encoder, [known[0], *other]).iloc[1:].max() < 0.0
-        assert _codes(encoder, [None for _ in other]).max() < 0.0
-
-
-@pytest.mark.parametrize("tick", ["x", True, 1, 1.0, "2024-05-01"])
-def test_boxes_that_are_ticked_or_empty_are_categories(tick):
-    ticked = np.arange(N) % 3 == 0
-    for empty in (None, np.nan, pd.NA, *([" "] if isinstance(tick, str) else [])):
-        frame = pd.DataFrame({"box": [tick if own else empty for own in ticked], "x": np.arange(N)})
-        made = make_bank(frame)
-        assert (made.left_out, made.bank.views["categories"]) == ({}, ["box"])
-        np.testing.assert_array_equal(made.encoder.fit_transform(frame)["box"], np.where(ticked, 0, -2))
-    for other in (tick, None, np.where(ticked, 7.5, np.nan)):
-        assert make_bank(frame.assign(box=other)).left_out["box"] in ("one value", "no values")
-
-
-@pytest.mark.heavy
-@pytest.mark.parametrize("model", [GPMKLRegressor, BEMKLRegressor])
-def test_samples_that_lack_a_named_view_are_less_certain(model):
-    rng = np.random.default_rng(0)
-    X = pd.DataFrame(rng.normal(size=(300, 2)), columns=["a", "b"]).assign(site=rng.choice(["u", "v"], 300))
-    y, lost = X["a"] + X["b"] + 0.3 * rng.normal(size=300), rng.random(300) < 0.4
-    X.loc[lost, "b"], X.loc[X["a"] > 1.0, "site"] = np.nan, None  # a view, and a part of another one
-    made = make_bank(X, {"first": ["a", "site"], "second": ["b"]})
-    fitted = make_pipeline(made.encoder, model(made.bank, missing_views="integrate")).fit(X[:200], y[:200])
-    std = fitted.predict(X[200:], return_std=True)[1]
-    found = [std[lost[200:]].mean(), std[~lost[200:]].mean()]
-    np.testing.assert_allclose(found, [1.08, 0.3], atol=0.1)
-    with pytest.raises(ValueError, match=r"NaN, in column 'b' .*use `missing_views=\"integrate\"`"):
-        make_pipeline(made.encoder, model(made.bank)).fit(X, y)
-
-
-def test_days_of_dates_of_any_kind():
-    times = ["2024-02-29 06:00", "1969-12-31 12:00"]
-    expected = [19782.25, -0.5]
-    for column in (pd.to_datetime(times), pd.to_datetime(times).tz_localize("UTC"), times):
-        np.testing.assert_allclose(as_days(pd.DataFrame({"a": column}))["a"], expected)
-    zoned = pd.to_datetime(["2024-02-29 07:00"]).tz_localize("Europe/Berlin")
-    np.testing.assert_allclose(as_days(pd.DataFrame({"a": zoned}))["a"], 19782.25)
-
-
-FRAME = pd.DataFrame({"text": ["a", "b"] * 6, "x": np.arange(12.0), "year": np.arange(2010, 2022)})
+    assert list(kernels)[:5] == [
+        *(f"gaussian({width} median) · who" for width in (0.5, 1, 2)),
+        "linear · who",
+        "overlap · who",
+    ]
+    z = StandardScaler().fit_transform(CLINIC[["age"]].to_numpy())[:, 0]
+    stage = CLINIC["stage"].cat.codes.to_numpy(float)
+    stage = (stage - stage.mean()) / stage.std()
+    np.testing.assert_allclose(kernels["linear · who"], np.outer(z, z), rtol=1e-12)
+    np.testing.assert_allclose(kernels["gaussian(1 median) · who"], gaussian_of(z), rtol=1e-12)
+    np.testing.assert_allclose(kernels["linear · signs"], np.outer(stage, stage), rtol=1e-12)
+    for name, column in (("overlap · who", "sex"), ("overlap · signs", "smoker")):
+        expected = np.equal.outer(CLINIC[column].to_numpy(), CLINIC[column].to_numpy())
+        np.testing.assert_array_equal(kernels[name], expected)
+    part = bank.transform(CLINIC[:3])
+    np.testing.assert_allclose(part, np.stack(list(kernels.values()), axis=-1)[:3], rtol=1e-12)
 
 
 @pytest.mark.parametrize(
-    ("types", "new", "message"),
+    ("values", "expected"),
     [
-        ({"text": "numbers"}, FRAME, "column .text. must hold numbers: Unable to parse string .a..*types="),
-        ({"text": "dates"}, FRAME, "column .text. must hold dates: "),
-        ({"text": "dates"}, FRAME.assign(text="02/03/2024"), "column .text. must hold dates: .*02/03/2024"),
-        ({"year": "dates"}, FRAME, "column .year. must hold dates: got int64, and no unit of it"),
-        ({}, FRAME.assign(x=np.inf), "column .x. must hold numbers: got infinity"),
+        ([1.5, None] * 20, "numbers"),
+        (pd.array([1, 2] * 20, dtype="Int64"), "numbers"),
+        (np.array([Decimal("1.5"), 2] * 20, dtype=object), "numbers"),
+        (pd.array([1.5, 2] * 20, dtype="Float32"), "numbers"),
+        (pd.arrays.SparseArray([0.0, 1.0] * 20), "numbers"),
+        ([True, False] * 20, "yes or no"),
+        (np.array([True, False] * 20, dtype=object), "yes or no"),
+        (pd.array([True, None] * 20, dtype="boolean"), "categories"),
+        (np.array([True, None] * 20, dtype=object), "categories"),
+        (["x", None] * 20, "categories"),
+        (["x", " "] * 20, "categories"),
+        (["α" * 300, "β"] * 20, "categories"),
+        (["1", "2"] * 20, "categories"),
+        (pd.Categorical([3, 1] * 20), "categories"),
+        (pd.Categorical([True, False] * 20), "categories"),
+        (pd.Categorical([f"a{i}" for i in range(N)]), "categories"),
+        (pd.array(["a", "b"] * 20, dtype="string"), "categories"),
+        (pd.Categorical(["lo", "hi"] * 20, ["lo", "mid", "hi"], ordered=True), "grades"),
+        (pd.cut(np.arange(N), 3), "grades"),
+        (pl.Series(["a", "b"] * 20, dtype=pl.Enum(["b", "a"])), "categories"),
+        (pl.Series(["a", "b"] * 20, dtype=pl.Categorical), "categories"),
+        (pl.Series([True, None] * 20), "categories"),
+        (pl.Series([1, None] * 20), "numbers"),
+        (pl.Series([Decimal("1.5"), Decimal(2)] * 20), "numbers"),
+        (pd.array(["a", "b"] * 20, dtype=pd.ArrowDtype(pa.string())), "categories"),
+        (pd.array([True, False] * 20, dtype=pd.ArrowDtype(pa.bool_())), "yes or no"),
+        (pd.array([1.5, 2.0] * 20, dtype=pd.ArrowDtype(pa.float64())), "numbers"),
+        (pd.date_range("2024-01-01", periods=N), "holds dates. Make a number of them, such as days since the first"),
+        (pd.date_range("2024-01-01", periods=N, tz="UTC"), "holds dates"),
+        (pd.period_range("2024-01", periods=N, freq="M"), "holds dates"),
+        ([datetime.date(2024, 1, 1 + i % 20) for i in range(N)], "holds dates"),
+        (["2024-01-01", "2024-02-29"] * 20, "holds dates as text. Read them with `pd.to_datetime`"),
+        (pl.Series([datetime.date(2024, 1, 1), None] * 20), "holds dates"),
+        (pl.Series([datetime.timedelta(1), None] * 20), "holds durations. Divide them by their unit"),
+        (pd.to_timedelta(np.arange(N), unit="D"), "holds durations"),
+        (np.array([1, "a"] * 20, dtype=object), "holds values of type int and str, such as 1. Make all of them"),
+        (np.array([True, "a"] * 20, dtype=object), "holds values of type bool and str"),
+        (np.array([1j, 2j] * 20), "holds values of type complex"),
+        ([[1], [2, 3]] * 20, "holds values of type list"),
+        ([f"P{i:03}" for i in range(N)], "holds 40 different texts, such as 'P000': an identifier, or free text"),
+        ([f"{i / 7}" for i in range(N)], "holds 40 different texts, such as '0.0': numbers that are text. Use `pd"),
     ],
-    ids=range(5),
+)  # fmt: skip
+def test_what_a_column_is(values, expected):
+    """Every odd column is right, or refused by name; one in no view is not looked at."""
+    is_polars = isinstance(values, pl.Series)
+    age = CLINIC["age"].to_numpy()
+    frame = (
+        pl.DataFrame({"age": age, "odd": values}) if is_polars else pd.DataFrame({"age": age, "odd": values})
+    )
+    plan = ColumnPlan.learn(frame)
+    found = {column.label: column for column in plan.columns}
+    is_missing = np.asarray(pd.isna(np.asarray(frame["odd"], dtype=object)))
+    if expected in ("numbers", "yes or no", "categories", "grades"):
+        assert found["odd"].kind == expected if "odd" in found else expected == "numbers"
+        if expected == "numbers" and is_missing.any():
+            with pytest.raises(
+                ValueError, match=r"contains NaN, in column 'odd' \(20 of 40 rows, the first row 1"
+            ):
+                BEMKLRegressor().fit(frame, age)
+        else:
+            model = BEMKLRegressor(max_iter=5, verbose=0).fit(frame, age)
+            assert np.isfinite(model.predict(frame[:4])).all()
+    else:
+        with pytest.raises(ValueError, match="the column 'odd' " + expected.replace("(", ".")):
+            BEMKLRegressor().fit(frame, age)
+    alone = BEMKLRegressor(views={"who": "age"}, max_iter=5, verbose=0).fit(frame, age)
+    assert alone.unused_columns_ == ["odd"]
+    assert np.isfinite(alone.predict(frame)).all()
+
+
+FRAME = CLINIC.assign(grade=CLINIC["stage"].astype(str).astype("category"))
+
+
+@pytest.mark.parametrize(
+    ("column", "new", "expected"),
+    [
+        (
+            "age",
+            "old",
+            "must hold numbers in 'age', as in training; got 'old'. Write numbers, as `pd.to_numeric",
+        ),
+        ("age", "61.5", "must hold numbers in 'age', as in training; got '61.5'"),
+        ("age", pd.Timestamp("2024-01-01"), "must hold numbers in 'age', as in training; got Timestamp"),
+        ("age", pd.Timedelta(days=1), "must hold numbers in 'age', as in training; got Timedelta"),
+        ("age", True, "must hold numbers in 'age', as in training; got True"),
+        ("sex", 1.0, "must hold categories such as 'm' in 'sex', as in training; got 1. Replace them: `X"),
+        (
+            "smoker",
+            "perhaps",
+            "must hold True and False such as True in 'smoker', as in training; got 'perhaps'",
+        ),
+        (
+            "stage",
+            "IV",
+            "must hold grades such as 'III' in 'stage', as in training; got 'IV'. Replace them: `X",
+        ),
+        ("smoker", None, "contains NaN, in column 'smoker' .40 of 40 rows"),
+        ("smoker", 1, None),
+        ("smoker", "TRUE", None),
+        ("smoker", 0.0, None),
+        ("stage", "ii ", None),
+        ("sex", "M ", None),
+        ("sex", None, None),
+    ],
 )
-def test_columns_of_another_type_are_named(types, new, message):
-    with pytest.raises(ValueError, match=message):
-        make_bank(FRAME, types=types).encoder.fit(new)
+def test_columns_that_change(column, new, expected):
+    model = BEMKLClassifier(max_iter=5, verbose=0).fit(FRAME, Y)
+    changed = FRAME.assign(**{column: new})
+    if expected is None:
+        old = {1: True, "TRUE": True, 0.0: False, "ii ": "II", "M ": "m", None: None}[new]
+        if old is not None:
+            same = model.predict_proba(FRAME.assign(**{column: old}))
+            np.testing.assert_array_equal(model.predict_proba(changed), same)
+        assert np.isfinite(model.predict_proba(changed)).all()
+    else:
+        with pytest.raises(ValueError, match=expected.replace("`", ".")):
+            model.predict(changed)
 
 
-@pytest.mark.parametrize("kind", ["datetime64", "timedelta64", "complex128"])
-def test_numbers_that_became_dates_or_durations_are_refused(kind):
-    encoder = make_bank(FRAME).encoder.fit(FRAME)
-    column = pd.Series(np.arange(12).astype(f"{kind}[D]" if kind.endswith("64") else kind))
-    message = rf"column 'x' must hold numbers: got {kind}.*Timedelta\(days=1\)"
-    for values in (column, column.astype(object), column.astype("category")):
-        with pytest.raises(ValueError, match=message):
-            encoder.transform(FRAME.assign(x=values))
-    if kind != "complex128":
-        with pytest.raises(ValueError, match=message):
-            encoder.transform(pl.from_pandas(FRAME.assign(x=column)))
+def test_unseen_categories_are_like_none():
+    model = GPMKLClassifier(views={"who": "sex", "where": "site"}, **FAST).fit(CLINIC, Y)
+    one, two = (model.predict_latent(CLINIC[:1].assign(site=site)) for site in ("east", "moon"))
+    assert one == two
+    with pytest.warns(
+        UserWarning, match=r"categories of training in 'site', .*; got none of them, but .'east'."
+    ):
+        model.predict(CLINIC.assign(site="east"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.predict(CLINIC.assign(site=["east", *CLINIC["site"][1:]]))
+    with pytest.raises(ValueError, match="must be a DataFrame: its column 'sex' held categories in training"):
+        model.predict(np.zeros((2, 6)))
+    with pytest.raises(ValueError, match="feature names should match"):
+        model.predict(CLINIC[CLINIC.columns[::-1]])
 
 
-WRONG = [
-    (lambda: make_bank(CLINIC.to_numpy()), TypeError, "`frame` must be a pandas or polars DataFrame; got ndarray"),
-    (lambda: make_bank(CLINIC.set_axis(range(8), axis=1)), ValueError, "different names that are text"),
-    (lambda: make_bank(CLINIC[[]]), ValueError, "all are left out: there are none"),
-    (lambda: make_bank(CLINIC, {}), ValueError, "`views` must be a mapping .* got {}"),
-    (lambda: make_bank(CLINIC, ["age"]), ValueError, "`views` must be a mapping"),
-    (lambda: make_bank(CLINIC, {"a": ["agee"]}), ValueError, "names the column 'agee'.* did you mean 'age'"),
-    (lambda: make_bank(CLINIC, {"a": "age", "b": ["age", "sex"]}), ValueError, "'age' comes 2 times"),
-    (lambda: make_bank(CLINIC, {"a": "id"}), ValueError, "must have a column that can be used; .* id .60 different"),
-    (lambda: make_bank(CLINIC, {1: "age", "1": "sex"}), ValueError, "different names; '1' comes twice"),
-    (lambda: make_bank(CLINIC, {"a": ["age", "sex"], "a: numbers": "count"}), ValueError, "'a: numbers' comes twice"),
-    (lambda: make_bank(CLINIC, types=["numbers"]), TypeError, "`types` must be a mapping"),
-    (lambda: make_bank(CLINIC, types={"agee": "numbers"}), ValueError, "`types` names the column 'agee'"),
-    (lambda: make_bank(CLINIC, types={"age": "text"}), ValueError, "`types` must .* got 'text' for 'age'"),
-    (lambda: make_bank(CLINIC, max_categories=1), ValueError, "`max_categories` must be"),
-    (lambda: make_bank(pl.LazyFrame({"a": [1.0]})), TypeError, "LazyFrame, which is evaluated when asked"),
-]  # fmt: skip
+# ---------------------------------------------------------------------------------------------------------- views
 
 
-@pytest.mark.parametrize(("call", "kind", "message"), WRONG, ids=range(len(WRONG)))
-def test_what_is_no_table_is_refused(call, kind, message):
-    with pytest.raises(kind, match=message):
-        call()
+@pytest.mark.parametrize(
+    ("views", "expected"),
+    [
+        ("types", {"numbers": "age count stage", "categories": "sex smoker site"}),
+        ("each", {name: name for name in CLINIC}),
+        ({"a": "s*", "b": slice(0, 2)}, {"a": "sex smoker stage site", "b": "age count"}),
+        ({"a": ["s[it]*", "age"], "b": [1]}, {"a": "stage site age", "b": "count"}),
+        ({"a": make_column_selector(dtype_include="number")}, {"a": "age count"}),
+        ({"a": [True, *[False] * 5], "b": ["sex", "age"]}, {"a": "age", "b": "sex age"}),
+    ],
+)
+def test_views(views, expected):
+    model = BEMKLClassifier(views=views, max_iter=5, verbose=0).fit(CLINIC, Y)
+    names = list(CLINIC)
+    found = {view.name: " ".join(names[j] for j in view.columns) for view in model.kernel_bank_.views_}
+    assert found == expected
+    used = " ".join(expected.values()).split()
+    assert model.unused_columns_ == [name for name in names if name not in used]
+    again = BEMKLClassifier(KernelBank(views=views, scale=True), max_iter=5, verbose=0).fit(CLINIC, Y)
+    np.testing.assert_array_equal(again.predict_proba(CLINIC), model.predict_proba(CLINIC))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (
+            {"views": {"a": "g_*"}},
+            r"`views\['a'\]` has the pattern 'g_\*', which matches no column of `X`; these are",
+        ),
+        (
+            {"views": {"a": "s*", "b": "sex"}},
+            "must not share columns by a pattern; 'a' and 'b' both have 'sex'",
+        ),
+        ({"views": {"a": ["agee"]}}, "names the column 'agee', which `X` does not have; did you mean 'age'"),
+        ({"views": {"a": []}}, r"`views\['a'\]` selects no column"),
+        ({"views": {"a": make_column_selector("zz")}}, r"`views\['a'\]` selects no column"),
+        ({"views": "kinds"}, '"types" or a mapping'),
+        (
+            {"views": "each", "kernels": KernelBank(views="types")},
+            "`views` must be None with a bank that has views",
+        ),
+        (
+            {"views": {"a": "sex"}, "kernels": KernelBank(Gaussian())},
+            "must compare the categories of the view 'a' by",
+        ),
+        (
+            {"kernels": KernelBank([Gaussian(), Overlap()], {"a": "sex"})},
+            "'gaussian.width=1.' has none, since all col",
+        ),
+        (
+            {"kernels": KernelBank(Linear(), {"a": "age"}, scale="yes")},
+            "`scale` must be True or False; got 'yes'",
+        ),
+        (
+            {"design": Design(covariate_columns="sex"), "views": {"a": "age"}},
+            "`design` must hold numbers or yes or no",
+        ),
+    ],
+)
+def test_views_that_are_none(arguments, expected):
+    with pytest.raises(ValueError, match=expected):
+        GPMKLClassifier(**arguments, **FAST).fit(CLINIC, Y)
+
+
+def test_a_target_in_a_view_is_refused():
+    frame = CLINIC.assign(ill=Y == "ill", time=np.arange(1.0, N + 1.0), died=[0, 1] * 20)
+    with pytest.raises(ValueError, match=r"column 'ill' in the view 'all' is `y`\. Leave it out: `X\.drop"):
+        BEMKLClassifier(max_iter=5).fit(frame, frame["ill"])
+    with pytest.raises(ValueError, match="its column 'time' in the view 'all' is `y`"):
+        GPMKLSurvival(**FAST).fit(frame, frame[["time", "died"]])
+    BEMKLClassifier(views={"who": ["age"]}, max_iter=5, verbose=0).fit(frame, frame["ill"])
+
+
+def test_standardization_is_that_of_a_pipeline(rng):
+    """Inside as outside, whatever the weights, and kernels of counts see counts."""
+    X = pd.DataFrame(rng.normal(size=(N, 3)) * [1.0, 100.0, 1e-3] + [5.0, 0.0, 1.0], columns=list("abc"))
+    y, weights = rng.normal(size=N), rng.integers(1, 3, size=N) * 0.5
+    views = {"one": ["a", "b"], "two": "c"}
+    for own in ({}, {"sample_weight": weights}):
+        inside = GPMKLRegressor(views=views, **FAST).fit(X, y, **own)
+        scaler = StandardScaler().set_output(transform="pandas").fit(X, **own)
+        outside = GPMKLRegressor(KernelBank(views=views), **FAST).fit(scaler.transform(X), y, **own)
+        for new in (X, X + 0.1):
+            a, b = inside.predict(new), outside.predict(scaler.transform(new))
+            np.testing.assert_allclose(a, b, rtol=1e-7, atol=1e-9)
+    again = make_pipeline(StandardScaler().set_output(transform="pandas"), BEMKLRegressor(views=views)).fit(
+        X, y
+    )
+    np.testing.assert_allclose(BEMKLRegressor(views=views).fit(X, y).predict(X), again.predict(X), rtol=1e-6)
+    counts = pd.DataFrame(rng.integers(0, 5, size=(N, 3)).astype(float), columns=["n1", "n2", "size"])
+    kernels = {"n": Tanimoto(), "size": Linear()}
+    bank = KernelBank(kernels, {"n": "n*", "size": "size"}, scale=True, normalize=None).fit(counts)
+    np.testing.assert_array_equal(bank.locations_[:2], 0.0)
+    np.testing.assert_allclose(
+        bank.train_stack()[1], np.outer(*[StandardScaler().fit_transform(counts)[:, 2]] * 2)
+    )
+
+
+@pytest.mark.parametrize(
+    "of_bank", [{"landmarks": 12}, {"landmarks": 12, "landmark_selection": "random"}, {}]
+)
+@pytest.mark.parametrize("storage", ["dense", "compressed", "streamed", "float32"])
+def test_other_storages_and_landmarks_see_the_same(of_bank, storage, rng):
+    X = pd.DataFrame(rng.normal(size=(N, 3)) * [1.0, 100.0, 1e-3], columns=list("abc")).assign(
+        flag=[True, False] * 20
+    )
+    y = rng.normal(size=N)
+    if of_bank and storage == "compressed":
+        return
+    scaled = X.assign(**pd.DataFrame(StandardScaler().fit_transform(X[list("abc")]), columns=list("abc")))
+    views = {"one": ["a", "b", "flag"], "two": "c"}
+    models = [
+        BEMKLRegressor(
+            KernelBank(views=views, scale=scale, **of_bank), storage=storage, max_iter=20, verbose=0
+        )
+        for scale in (True, False)
+    ]
+    found = models[0].fit(X, y).predict(X[:7])
+    np.testing.assert_allclose(found, models[1].fit(scaled, y).predict(scaled[:7]), rtol=1e-4)
+
+
+# ------------------------------------------------------------------------------------------- everything combines
+
+TARGETS = {
+    "labels": (GPMKLClassifier, lambda frame: frame["y"] > 0),
+    "classes": (GPMKLClassifier, lambda frame: pd.cut(frame["y"], 3, labels=["a", "b", "c"])),
+    "numbers": (GPMKLRegressor, lambda frame: frame["y"]),
+    "grades": (GPMKLOrdinalClassifier, lambda frame: pd.cut(frame["y"], 3, labels=["low", "mid", "high"])),
+    "times": (
+        GPMKLSurvival,
+        lambda frame: pd.DataFrame({"t": np.exp(frame["y"]), "e": [1, 1, 0, 1] * (N // 4)}),
+    ),
+}
+
+
+@pytest.mark.parametrize("missing_views", ["error", "integrate", "impute"])
+@pytest.mark.parametrize("with_design", [False, True])
+@pytest.mark.parametrize("target", list(TARGETS))
+def test_contract(target, with_design, missing_views, tmp_path):
+    """Categories, named views, missing views, designs and weights go together for every outcome.
+
+    A frame with categories in any spelling, its rows one by one, in another library and read from a model file give
+    the same; a sample of weight two is the same sample twice.
+    """
+    rng = np.random.default_rng(3)
+    frame = CLINIC.assign(y=rng.normal(size=N) + (CLINIC["sex"] == "f"))
+    kind, target_of = TARGETS[target]
+    y = target_of(frame)
+    X = frame.drop(columns="y").astype({"sex": object})
+    if missing_views != "error":
+        X.loc[X.index[:6], ["age", "sex"]] = np.nan
+    X.loc[X.index[7], "sex"] = None  # a category of its own
+    if missing_views == "impute":
+        X.loc[X.index[8], "age"] = np.nan
+    design = Design(covariate_columns="smoker", group_columns="site") if with_design else None
+    model = kind(
+        views={"who": ["age", "sex"], "grade": "stage"}, design=design, missing_views=missing_views, **FAST
+    )
+    assert clone(model).get_params()["views"] == model.views
+    weights = np.where(np.arange(N) < 3, 0.0, 1.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of so few points
+        model.fit(X, y, sample_weight=weights)
+        without = clone(model).fit(X[3:], y[3:])
+    assert model.unused_columns_ == (["count"] if with_design else ["count", "smoker", "site"])
+    latent = model.predict_latent(X)
+    assert np.isfinite(latent).all()
+    np.testing.assert_allclose(without.predict_latent(X), latent, rtol=1e-6, atol=1e-8)
+    spelled = X.assign(
+        sex=X["sex"].str.upper() + " ", smoker=X["smoker"].astype(int), stage=X["stage"].astype(object)
+    )
+    np.testing.assert_array_equal(model.predict_latent(spelled), latent)
+    np.testing.assert_allclose(model.predict_latent(X[7:9]), latent[7:9], rtol=1e-6, atol=1e-8)
+    other = pl.from_pandas(X.astype({"stage": str}).reset_index(drop=True), nan_to_null=True)
+    np.testing.assert_allclose(model.predict_latent(other), latent, rtol=1e-10)
+    save_model(model, tmp_path / "model.skops")
+    np.testing.assert_array_equal(load_model(tmp_path / "model.skops").predict_latent(X), latent)
+    table = view_table(model)
+    assert {"who", "grade"} <= set(table["view"])
+
+
+def test_meta_estimators():
+    """What scikit-learn wraps around estimators takes the frame as it is."""
+    model = BEMKLClassifier(max_iter=20, verbose=0)
+    assert cross_validate(model, CLINIC, Y, cv=2)["test_score"].mean() > 0.5
+    grid = {"views": ["types", "each", VIEWS]}
+    search = GridSearchCV(model, grid, cv=2).fit(CLINIC, Y)
+    assert search.predict(CLINIC).shape == (N,)
+    fitted = clone(model).fit(CLINIC, Y)
+    importances = permutation_importance(fitted, CLINIC, Y, n_repeats=2, random_state=0).importances_mean
+    assert importances[2] > importances[5]
+    assert CalibratedClassifierCV(model, cv=2).fit(CLINIC, Y).predict_proba(CLINIC).shape == (N, 2)
+    stacked = StackingClassifier(
+        [("a", model), ("b", clone(model).set_params(views=VIEWS))], LogisticRegression(), cv=2
+    )
+    assert stacked.fit(CLINIC, Y).score(CLINIC, Y) > 0.7
+    views = BEMKLClassifier(views=VIEWS, max_iter=20, verbose=0).fit(CLINIC, Y)
+    assert permutation_table(views, CLINIC, Y, random_state=0)["view"][0] == "who"
+    assert MKLClassifier(KernelBank(views=VIEWS, scale=True)).fit(CLINIC, Y).score(CLINIC, Y) > 0.7
+
+
+# -------------------------------------------------------------------------------------------------------- targets
+
+TIME, EVENT = np.arange(1.0, N + 1.0), np.arange(N) % 3 > 0
+
+
+@pytest.mark.parametrize(
+    "y",
+    [
+        np.rec.fromarrays([EVENT, TIME], names="event,time"),
+        pd.DataFrame({"time": TIME, "event": EVENT}),
+        pd.DataFrame({"T": TIME, "E": EVENT.astype(int)}, index=np.arange(N) + 7),  # lifelines
+        pd.DataFrame({"T": pd.array(TIME, dtype="Float64"), "E": pd.array(EVENT, dtype="boolean")}),
+        pl.DataFrame({"time": TIME, "event": EVENT}),
+        np.column_stack([EVENT, TIME]),
+        np.column_stack([TIME, EVENT]),
+        list(zip(EVENT.tolist(), TIME.tolist(), strict=True)),  # scikit-survival's tuples
+        (EVENT, TIME),
+        pd.DataFrame({"lower": TIME, "upper": np.where(EVENT, TIME, np.inf)}),
+    ],
+)
+def test_forms_of_times(y):
+    expected = survival_times(np.rec.fromarrays([EVENT, TIME], names="e,t"))
+    for found, own in zip(survival_times(y), expected, strict=True):
+        np.testing.assert_array_equal(found, own)
+    if isinstance(y, pd.DataFrame) and "E" in y:
+        model = BEMKLSurvival(views={"a": "age"}, max_iter=5, verbose=0).fit(CLINIC, y)
+        assert 0.0 < model.score(CLINIC, y) < 1.0
+
+
+@pytest.mark.parametrize(
+    ("y", "expected"),
+    [
+        (pd.DataFrame({"time": TIME, "status": 1 + EVENT}), r"one column of .*Is 'status' the event, with \[1, 2\]"),
+        (pd.DataFrame({"time": TIME, "status": np.where(EVENT, "dead", "alive")}), "Is 'status' the event, with"),
+        (pd.DataFrame({"time": EVENT.astype(int), "event": EVENT.astype(int)}), "got 'time' and 'event' among"),
+        (pd.DataFrame({"time": TIME, "event": [None, *EVENT[1:]]}), "no missing values; got 1 in 'event', the first"),
+        (TIME, "a DataFrame with a column of the event"),
+    ],
+)  # fmt: skip
+def test_times_that_are_none(y, expected):
+    with pytest.raises(ValueError, match=expected):
+        BEMKLSurvival(views={"a": "age"}, max_iter=5).fit(CLINIC, y)
+
+
+@pytest.mark.parametrize(
+    "read", [np.asarray, list, pd.Series, pl.Series, lambda y: pd.Series(y).astype("category"), lambda y: y == "ill",
+             lambda y: pd.array(y == "ill", dtype="boolean"), lambda y: pd.Series(y, dtype="string")]
+)  # fmt: skip
+def test_forms_of_labels(read):
+    model = BEMKLClassifier(views={"a": ["age", "sex"]}, max_iter=20, verbose=0).fit(CLINIC, read(Y))
+    assert model.score(CLINIC, read(Y)) > 0.7
+    assert len(model.classes_) == 2
+
+
+# ----------------------------------------------------------------------------------- a raw frame, at most eight lines
+
+
+def test_gbsg2_as_it_is():
+    data = load_gbsg2(as_frame=True)
+    df, y = data.data.iloc[::12], data.target[::12]
+    views = {"receptors": "*_receptor", "tumor": ["tumour_*", "positive_nodes"], "woman": ["age", "*meno*"]}
+    model = GPMKLSurvival(views=views, design=Design(covariate_columns="hormone_therapy"), **FAST)
+    table = view_table(model.fit(df, y))
+    assert set(table["view"]) == {"receptors", "tumor", "woman", "views together"}
+    assert model.unused_columns_ == []
+
+
+def test_lung_as_it_is():
+    data = load_lung(as_frame=True)
+    df, y = data.data.iloc[::4], data.target[::4]
+    views = {"scores": ["ecog*", "karno*"], "food": ["meal*", "weight*"], "who": ["age", "female"]}
+    model = GPMKLSurvival(views=views, missing_views="impute", **FAST)
+    table = view_table(model.fit(df, y))
+    assert np.isfinite(model.predict(df)).all()
+    assert set(table["view"]) == {*views, "views together"}
+
+
+def test_rand_as_it_is():
+    """Counts of visits of statsmodels' RAND: a frame with its target, all on eight lines."""
+    randhie = pytest.importorskip("statsmodels.datasets").randhie
+    df = randhie.load_pandas().data.iloc[::400]
+    views = {"plan": ["lncoins", "idp", "lpi", "fmde"], "health": ["physlm", "disea", "hlth*"]}
+    model = GPMKLRegressor(views=views, likelihood="negative-binomial", **FAST)
+    table = view_table(model.fit(df.drop(columns="mdvis"), df["mdvis"]))
+    assert set(table["view"]) == {"plan", "health", "views together"}
+    with pytest.raises(ValueError, match="column 'mdvis' in the view 'all' is `y`"):
+        BEMKLRegressor(max_iter=5).fit(df, df["mdvis"])

@@ -333,7 +333,9 @@ class BaseDiscriminative(KernelMachine):
         """Do what `_fit_stack` does with samples that count as their weights say, and return these, too."""
         if sample_weight is None:
             return *self._fit_stack(X, y, **check_y), None
-        counts = check_weights(sample_weight, check_samples(X, may_be_sparse=self._may_be_sparse()))
+        counts = check_weights(
+            sample_weight, check_samples(X, may_be_sparse=self._may_be_sparse(), may_be_text=True)
+        )
         stack, y = self._fit_stack(X, y, counts=counts, **check_y)
         if self.clipping_ is not None:
             raise ValueError(
@@ -552,7 +554,9 @@ class NoveltyDetector(OutlierMixin, BaseDiscriminative):
         """
         self._check_parameters()
         share = self.contamination
-        stack, nothing = self._fit_stack(X, np.zeros(check_samples(X, may_be_sparse=self._may_be_sparse())))
+        stack, nothing = self._fit_stack(
+            X, np.zeros(check_samples(X, may_be_sparse=self._may_be_sparse(), may_be_text=True))
+        )
         self._fit_tasks(Training(stack), nothing[None])
         self.offset_ = -float(self.intercept_)
         if share != "auto":

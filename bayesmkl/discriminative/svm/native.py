@@ -239,12 +239,10 @@ def native_kernels(bank: KernelBank) -> tuple[NativeKernel, ...] | None:
     True
     """
     natives: list[NativeKernel] = []
-    if is_sparse(bank.X_train_):
+    if is_sparse(bank.X_train_) or bank.scales_ is not None:
         return None
     for m, (kernel, normalizers) in enumerate(zip(bank.kernels_, bank.normalizers_, strict=True)):
-        native = native_kernel(
-            kernel, bank.X_train_, bank.views_[bank.view_positions_[m]].columns, normalizers
-        )
+        native = native_kernel(kernel, bank.X_train_, bank.columns_seen(m), normalizers)
         if native is None:
             return None
         same = [other.features for other in natives if _same_map(other.feature_map, native.feature_map)]

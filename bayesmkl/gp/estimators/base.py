@@ -66,10 +66,11 @@ from bayesmkl.gp.reading import (
 from bayesmkl.gp.selection import SpikeSlabWeights
 from bayesmkl.gp.unknown_points import CompletedKernels
 from bayesmkl.gp.widths import WidthPrior
-from bayesmkl.kernels.bank import KernelBank
+from bayesmkl.kernels.bank import CheckedTable, KernelBank
 from bayesmkl.kernels.stacks.base import Stack
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.kernels.stacks.packed import unheld
+from bayesmkl.kernels.tables import read_frame
 from bayesmkl.outcomes import Gaussian, Heteroscedastic, StudentT
 from bayesmkl.outcomes.base import Likelihood, repeated
 
@@ -142,13 +143,16 @@ class BaseGPMKL(CompletingMKL):
             if self._learns:
                 check_learned(self, self.kernels)
 
-    def _fit_rows(self, X: Any, y: Any, check: dict[str, Any]) -> tuple[Any, np.ndarray]:
+    def _numbered(self, X: Any) -> Any:
         self.group_labels_ = ()
         if self.design is not None:
             named = (("group_columns", self.design.group_columns), ("task_column", self.design.task_column))
             check_known_columns(X, self.design)
             self.group_labels_ = sum((learn_groups(columns, X, name) for name, columns in named), ())
-        return super()._fit_rows(number_groups(X, self.group_labels_), y, check)
+        return number_groups(X, self.group_labels_)
+
+    def _columns_beside(self) -> list[np.ndarray]:
+        return [] if self.design_ is None else [np.array(self.design_.columns, dtype=int)]
 
     def _fit_stack(
         self, X: Samples, y: Targets, *, counts: np.ndarray | None = None, **check_y: Any
@@ -161,7 +165,9 @@ class BaseGPMKL(CompletingMKL):
 
     def _validate_rows(self, X: Any) -> np.ndarray:
         check_is_fitted(self, "kernel_names_")
-        X = check_known_columns(X, self.design_)
+        if isinstance(X, CheckedTable):
+            return X.values
+        X = check_known_columns(read_frame(X), self.design_)
         return super()._validate_rows(number_groups(X, self.group_labels_))
 
     def _new_bank(self, X: Any = None) -> KernelBank:

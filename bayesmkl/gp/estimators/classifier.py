@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -46,6 +46,7 @@ class GPMKLClassifier(ClassifierMixin, BaseGPMKL):
     Parameters
     ----------
     %(kernels)s
+    %(views)s
     kernel_prior : str, prior of `bayesmkl.gp` or numpyro.distributions.Distribution, default="nested"
         Prior of the weights, which are standard deviations. "nested", the default, is ``NestedShares(scale=2)``: a
         half-t total, shares of views in it, and shares of kernels in their view, so that neither the total nor the
@@ -166,6 +167,7 @@ class GPMKLClassifier(ClassifierMixin, BaseGPMKL):
         self,
         kernels: KernelBank | str | None = None,
         *,
+        views: str | Mapping[str, Any] | None = None,
         kernel_prior: KernelPrior = "nested",
         likelihood: str = "probit",
         temperature: float | str = "auto",
@@ -180,6 +182,7 @@ class GPMKLClassifier(ClassifierMixin, BaseGPMKL):
         verbose: int = 1,
     ) -> None:
         self.kernels = kernels
+        self.views = views
         self.kernel_prior = kernel_prior
         self.likelihood = likelihood
         self.temperature = temperature

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -40,6 +40,7 @@ class GPMKLOrdinalClassifier(ClassifierMixin, BaseGPMKL):
     Parameters
     ----------
     %(kernels)s
+    %(views)s
     %(levels)s
     kernel_prior : str, prior of `bayesmkl.gp` or numpyro.distributions.Distribution, default="nested"
         Prior of the weights, standard deviations in units of the noise, as for `GPMKLClassifier`.
@@ -128,6 +129,7 @@ class GPMKLOrdinalClassifier(ClassifierMixin, BaseGPMKL):
         self,
         kernels: KernelBank | str | None = None,
         *,
+        views: str | Mapping[str, Any] | None = None,
         levels: Sequence[Any] | None = None,
         kernel_prior: KernelPrior = "nested",
         distance_prior: str | LogNormal = "log-normal",
@@ -142,6 +144,7 @@ class GPMKLOrdinalClassifier(ClassifierMixin, BaseGPMKL):
         verbose: int = 1,
     ) -> None:
         self.kernels = kernels
+        self.views = views
         self.levels = levels
         self.kernel_prior = kernel_prior
         self.distance_prior = distance_prior

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -69,6 +69,7 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
     Parameters
     ----------
     %(kernels)s
+    %(views)s
     likelihood : str or Likelihood, default="gaussian"
         Of a target given its score: "gaussian"; "student-t", noise with outliers; "poisson" and "negative-binomial",
         counts whose log rate is the score; "beta-binomial", successes out of trials whose log odds are the score.
@@ -188,6 +189,7 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
         self,
         kernels: KernelBank | str | None = None,
         *,
+        views: str | Mapping[str, Any] | None = None,
         likelihood: str | Likelihood = "gaussian",
         kernel_prior: KernelPrior = "nested",
         noise_prior: str | LogNormal = "log-normal",
@@ -203,6 +205,7 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
         verbose: int = 1,
     ) -> None:
         self.kernels = kernels
+        self.views = views
         self.likelihood = likelihood
         self.kernel_prior = kernel_prior
         self.noise_prior = noise_prior

@@ -175,7 +175,7 @@ def warn_of_unlearned(bank: KernelBank) -> None:
     for m, kernel in enumerate(bank.kernels_):
         if getattr(kernel, "learns", None) is None:
             continue
-        points, columns = points_of(bank, m), bank.views_[bank.view_positions_[m]].columns
+        points, columns = points_of(bank, m), bank.columns_seen(m)
         constant = [names[j] for j in columns[np.isinf(points.medians)]]
         n_different = len(np.unique(points.train, axis=0)) if points.train.shape[1] else 1
         if n_different <= 2:
@@ -223,8 +223,9 @@ GPMKL = ESTIMATOR | entries(
     r"""
     kernels : KernelBank, "precomputed" or None, default=None
         A bank is cloned and fitted on `X`. With "precomputed", `X` is a stack of kernels of shape
-        (n_samples, n_train, n_kernels), or (n_samples, n_train) for one kernel. None is ``KernelBank("auto")``, whose
-        kernels have the scale of the samples. Of classifiers of two classes and of regression with normal noise the
+        (n_samples, n_train, n_kernels), or (n_samples, n_train) for one kernel. None is
+        ``KernelBank(scale=True)``, which standardizes numbers and compares categories of a DataFrame by agreement.
+        Of classifiers of two classes and of regression with normal noise the
         bank may have `landmarks`, for more samples than a few thousand.
     missing_views : {"error", "integrate", "impute"}, default="error"
         Meaning of NaN in `X`. "error": raise an error. "integrate": samples lack views, in training and predictions
@@ -349,7 +350,9 @@ def counted(
     """
     if sample_weight is None:
         return X, y, None
-    n_samples = _length(X) or check_samples(X, may_be_sparse=model._may_be_sparse())  # groups may be text
+    n_samples = _length(X) or check_samples(
+        X, may_be_sparse=model._may_be_sparse(), may_be_text=True
+    )  # groups may be text
     counts = check_weights(sample_weight, n_samples)
     if counts is None:
         return X, y, None

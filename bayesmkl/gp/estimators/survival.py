@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -22,6 +22,7 @@ from bayesmkl.gp.estimators.settings import GPMKL, KernelPrior, NamedPriors, cou
 from bayesmkl.gp.reading import ScoreMoments
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.kernels.tables import refuse_target
 from bayesmkl.outcomes import FailureTime, PiecewiseHazard
 from bayesmkl.outcomes.base import Likelihood
 from bayesmkl.outcomes.numbers import warn_of_copies
@@ -58,6 +59,7 @@ class GPMKLSurvival(BaseGPMKL):
     Parameters
     ----------
     %(kernels)s
+    %(views)s
     likelihood : str, FailureTime or PiecewiseHazard, default="log-logistic"
         "log-normal", "log-logistic", "weibull" or "piecewise-hazard"; the breaks of the last are at quantiles of the
         events. Objects of :mod:`bayesmkl.outcomes` have their own priors, and breaks in units of the mean
@@ -158,6 +160,7 @@ class GPMKLSurvival(BaseGPMKL):
         self,
         kernels: KernelBank | str | None = None,
         *,
+        views: str | Mapping[str, Any] | None = None,
         likelihood: str | FailureTime | PiecewiseHazard = "log-logistic",
         kernel_prior: KernelPrior = "nested",
         design: Design | None = None,
@@ -171,6 +174,7 @@ class GPMKLSurvival(BaseGPMKL):
         verbose: int = 1,
     ) -> None:
         self.kernels = kernels
+        self.views = views
         self.likelihood = likelihood
         self.kernel_prior = kernel_prior
         self.design = design
@@ -215,9 +219,10 @@ class GPMKLSurvival(BaseGPMKL):
         Parameters
         ----------
         %(X:training)s
-        y : structured array of shape (n_samples,)
-            A boolean field, whether the event was observed, and a field of numbers, the time to it or to censoring,
-            of any names. Or the fields "lower" and "upper" of intervals, which are equal of an observed time;
+        y : structured array of shape (n_samples,), or DataFrame or array of shape (n_samples, 2)
+            A boolean field or column, whether the event was observed (columns may hold 1 and 0), and one of numbers,
+            the time to it or to censoring, of any names and in any order. Or the fields "lower" and "upper" of
+            intervals, which are equal of an observed time;
             `upper` is infinite of a censored one. A field "entry" has the times at which samples came under
             observation.
         %(sample_weight)s
@@ -249,7 +254,10 @@ class GPMKLSurvival(BaseGPMKL):
         self._check_parameters()  # first: a mistake in them costs no time
         X, y, counts = counted(self, X, y, sample_weight)
         likelihood, times = self._likelihood(), survival_times(y)
+        samples = X
         stack, _ = self._fit_stack(X, times.lower, counts=counts, y_numeric=True)
+        if self.kernel_bank_ is not None:
+            refuse_target(samples, y, self.kernel_bank_.views_)
         logs = log_ends(times)
         is_observed = times.lower == times.upper
         self.event_times_ = np.unique(times.lower[is_observed])

@@ -152,12 +152,12 @@ def with_learned(held: DenseStack, bank: Any, X: np.ndarray | None = None) -> An
 
 def points_of(bank: Any, m: int, X: np.ndarray | None = None) -> Points:
     """Return what kernel `m` of a bank compares, whose widths are learned; parameters as in `with_learned`."""
-    kernel, columns = bank.kernels_[m], bank.views_[bank.view_positions_[m]].columns
+    kernel, columns = bank.kernels_[m], bank.columns_seen(m)
     medians = np.broadcast_to(kernel.widths, len(columns))
     seen = np.isfinite(medians)
 
     def scaled(rows: np.ndarray) -> np.ndarray:
-        return rows[:, columns[seen]] / medians[seen]
+        return bank.seen(rows, columns[seen]) / medians[seen]
 
     train = scaled(bank.X_train_)
     return Points(m, kernel.learns == "each", train if X is None else scaled(X), train, medians)

@@ -22,7 +22,7 @@ from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.functions import Linear
 from bayesmkl.kernels.geometry import PairwiseGeometry
 from bayesmkl.kernels.normalize import Center, Normalizer, Spherical, Trace
-from bayesmkl.kernels.sparse import columns_of, is_sparse
+from bayesmkl.kernels.sparse import is_sparse
 from bayesmkl.kernels.stacks.base import ENTRIES, Stack
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.kernels.stacks.factored import Factors, LinearStack, LowRankStack
@@ -184,7 +184,7 @@ def factored_rows(
 def _at_pivots(bank: KernelBank, m: int, X: np.ndarray, pivots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return kernel m between rows and training samples at `pivots`, (n_rows, rank), and of each row with itself."""
     kernel, columns = bank.kernels_[m], bank.columns_of(m)
-    rows, train = (columns_of(values, columns) for values in (X, bank.X_train_[pivots]))
+    rows, train = (bank.seen(values, columns) for values in (X, bank.X_train_[pivots]))
     geometry = PairwiseGeometry(rows, train)
     values = np.empty(geometry.shape)
     kernel.evaluate(geometry, values)
@@ -233,6 +233,7 @@ def linear_stack(bank: KernelBank) -> LinearStack | None:
     scales = [_scale(own) for own in bank.normalizers_]
     known = (
         bank.landmarks_ is None
+        and bank.scales_ is None
         and bank.missing_views == "error"
         and not is_sparse(bank.X_train_)
         and all(type(kernel) is Linear for kernel in bank.kernels_)

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from functools import cache, cached_property
+from itertools import groupby
 from numbers import Integral
 from queue import SimpleQueue
 from typing import Any, NamedTuple
@@ -35,7 +36,7 @@ from bayesmkl.kernels.base import Kernel
 from bayesmkl.kernels.distance import FromDistance
 from bayesmkl.kernels.geometry import PairwiseGeometry
 from bayesmkl.kernels.normalize import Normalizer, Spherical, normalized_kernel
-from bayesmkl.kernels.sparse import SparseTable, columns_of, dense_products, is_sparse, sparse_distances
+from bayesmkl.kernels.sparse import SparseTable, dense_products, is_sparse, sparse_distances
 from bayesmkl.kernels.stacks.base import ENTRIES, Spread, Stack
 from bayesmkl.kernels.stacks.dense import DenseStack
 
@@ -163,11 +164,12 @@ class KernelTiles:
         self.n_kernels, (self.n_basis, self.n_features) = len(self.wanted), bank.basis_.shape
         places = {int(m): place for place, m in enumerate(self.wanted)}
         self._views = []
-        for view, of_view in zip(bank.views_, bank.kernels_of_views(), strict=True):
-            members = [_member(bank, m, places[m]) for m in of_view if m in places]
-            if members:
-                basis = columns_of(bank.basis_, view.columns)
-                self._views.append(_View(view.columns, basis, members))
+        for of_view in bank.kernels_of_views():
+            wanted = [m for m in of_view if m in places]
+            for _, own in groupby(wanted, key=lambda m: bank.columns_seen(m).tobytes()):
+                same = list(own)
+                columns, members = bank.columns_seen(same[0]), [_member(bank, m, places[m]) for m in same]
+                self._views.append(_View(columns, bank.seen(bank.basis_, columns), members))
         if bank.has_together and bank.n_kernels_ - 1 in places:
             m = bank.n_kernels_ - 1
             self._views.append(_View(slice(None), bank.basis_, [_member(bank, m, places[m])]))
@@ -191,13 +193,16 @@ class KernelTiles:
     def _evaluate(self, X: np.ndarray, room: Room, memory: Callable[[int], np.ndarray]) -> Iterator[int]:
         """Evaluate every kernel into the memory for its place, and yield the place."""
         for view in self._views:
-            geometry = _RoomyGeometry(columns_of(X, view.columns), view.basis, room)
+            is_whole = isinstance(view.columns, slice)  # of the part "views together"
+            rows = X[:, view.columns] if is_whole else self.bank.seen(X, view.columns)
+            geometry = _RoomyGeometry(rows, view.basis, room)
             for place, name, kernel, normalizers in view.members:
                 values = memory(place)
                 seen: PairwiseGeometry = geometry
                 if len(kernel.gate_columns):
                     gates = kernel.gate_columns
-                    seen = geometry.with_columns(X[:, gates], self.bank.basis_[:, gates])
+                    of_basis = self.bank.seen(self.bank.basis_, gates)
+                    seen = geometry.with_columns(self.bank.seen(X, gates), of_basis)
                 try:
                     kernel.evaluate(seen, values)
                     if normalizers:
