@@ -395,8 +395,8 @@ def value_of_view(
         * ``sample``: index of a frame, or number of the row; ``view``: its name;
         * ``decision_change``: of classes the probability that another one becomes the more probable; in regression
           the expected size of the change of the prediction, in units of the target;
-        * ``log_loss_change``: expected change of the log loss of the sample's target, in nats; negative: it falls. In
-          regression it is that from a model fitted without the view;
+        * ``log_loss_change``: change of the log loss of the sample's target that the model expects, in nats;
+          negative: it falls;
         * ``width_change``: expected change of the width of the score's interval; in regression that of the target,
           noise included, in its units.
 
@@ -582,7 +582,7 @@ def _changes(
         scale, shift = float(fitted.estimator.y_scale_), after.mean - before.mean[:, None]
         decision = scale * (weights * np.abs(shift)).sum(axis=1)
         missed = (weights * (after.std**2 + shift**2)).sum(axis=1)
-        loss_now = 0.5 * np.log(missed) + 0.5  # noise without the view has in it what the view adds
+        loss_now = np.log(before.std) + 0.5 * missed / before.std**2
         loss_then = (weights * np.log(after.std)).sum(axis=1) + 0.5
     width = 2.0 * half * scale * ((weights * after.std).sum(axis=1) - before.std)
     return {"decision_change": decision, "log_loss_change": loss_then - loss_now, "width_change": width}
