@@ -282,8 +282,10 @@ GOOD_K = 0.5  # k-hat below which the tail has a variance
 LARGEST_K = 0.7  # k-hat of importance weights that can be relied on
 HOPELESS_K = 1.0  # k-hat from which on weights have no mean, so that more of them are as bad
 LARGEST_RHAT = 1.05  # of chains that are short, and start where they belong
+WIDER = 1.2  # covariance of the first density than that of the curvature
 LEAST_DRAWS = 50.0  # effective ones
 ENDS = (0.03, 0.97)  # probabilities below the ends of intervals
+UNTOLD = 0.1  # of squared distances in directions of which the data say nothing
 SMOOTHER = 0.5  # errors of shares of scores than those of prior variances: draws at a point differ
 MOST_UNKNOWN = 0.01  # weight of points whose evidence is not known
 
@@ -643,8 +645,9 @@ def draw_importance(
     density: Any = (
         WideProposal.around(mode.coordinates, *mode.cov)
         if isinstance(mode.cov, Spread)
-        else Proposal(mode.coordinates, mode.cov, model.mirror)
+        else Proposal(mode.coordinates, WIDER * mode.cov, model.mirror)
     )
+    metric = None if len(mode.coordinates) > MANY else _metric(mode.cov)
     sequence, proposals, sizes = density.sequence(rng), [], []
     coordinates = np.empty((0, len(mode.coordinates)))
     points: list[Point] = []
@@ -667,7 +670,7 @@ def draw_importance(
         matrices = covariance_matrices(model, new) if several else [None] * len(new)
         coordinates = np.vstack([coordinates, new])
         for u, matrix in zip(new, matrices, strict=True):
-            near = _nearest(u, coordinates[: len(points)], points, mode, model)
+            near = _nearest(u, coordinates[: len(points)], points, mode, model, metric)
             try:
                 points.append(evaluate_height(model, u, near.sites, matrix, spare=True, tol=LOOSE)[0])
             except np.linalg.LinAlgError:
@@ -750,15 +753,33 @@ def equally_likely(weights: np.ndarray, n_draws: int, rng: np.random.Generator) 
     return np.minimum(np.searchsorted(np.cumsum(weights), steps), len(weights) - 1)
 
 
+def _metric(cov: np.ndarray) -> np.ndarray:
+    """Return the curvature above the prior's one, by which scores differ, and a little of the distance itself."""
+    values, vectors = np.linalg.eigh(cov)
+    found: np.ndarray = (vectors * (np.maximum(1.0 / values - 1.0, 0.0) + UNTOLD)) @ vectors.T
+    return found
+
+
 def _nearest(
-    u: np.ndarray, coordinates: np.ndarray, points: list[Point], mode: Mode, model: Hypermodel
+    u: np.ndarray,
+    coordinates: np.ndarray,
+    points: list[Point],
+    mode: Mode,
+    model: Hypermodel,
+    metric: np.ndarray | None,
 ) -> Point:
-    """Return the point next to some coordinates; of many, where none is near, the latest."""
+    """Return the point whose scores are next to those of some coordinates; of many the latest."""
     if not points:
         return mode.point
-    if len(u) > MANY:
+    if metric is None:
         return points[-1]
-    distance, mirrored = ((coordinates - u) ** 2).sum(axis=1), model.mirror(u)
+    mirrored = model.mirror(u)
+    distance = _squares(coordinates - u, metric)
     if mirrored is not None:
-        distance = np.minimum(distance, ((coordinates - mirrored) ** 2).sum(axis=1))
+        distance = np.minimum(distance, _squares(coordinates - mirrored, metric))
     return points[int(np.argmin(distance))]
+
+
+def _squares(around: np.ndarray, metric: np.ndarray) -> np.ndarray:
+    found: np.ndarray = np.vecdot(around @ metric, around)
+    return found
