@@ -342,7 +342,8 @@ def test_types_are_those_of_python(write, patients, tmp_path):
     np.testing.assert_allclose(found["probability_yes"], expected, rtol=1e-12)
     assert np.mean(found["prediction"] == patients["ill"]) > 0.8
     dated = [*options[:4], "--max-iter", 20]
-    message = fails("fit", tmp_path / "data.csv", "--target", "ill", "--out", tmp_path / "other", *dated)
+    patients.dropna(subset="age").to_csv(tmp_path / "dated.csv", index=False)
+    message = fails("fit", tmp_path / "dated.csv", "--target", "ill", "--out", tmp_path / "other", *dated)
     assert (
         "the column 'seen' holds dates as text. Read them with `pd.to_datetime`. Make a number of them"
         in message
@@ -484,7 +485,9 @@ def test_predict_names_what_is_wrong(fitted, table, tmp_path):
         "lacks 1 of the 3 columns that the model was fitted to: 'texture'; did you mean 'Texture'" in message
     )
     table.assign(radius="?").to_csv(new, index=False)
-    assert "column 'radius' holds no numbers" in fails("predict", fitted[0], new, "--out", out)
+    assert "must hold numbers in 'radius', as in training; got '?'" in fails(
+        "predict", fitted[0], new, "--out", out
+    )
     assert "ending in .csv" in fails("predict", fitted[0], new, "--out", tmp_path / "out.doc")
     table[COLUMNS].to_csv(new, index=False)
     for command in ("diagnose", "report"):
@@ -541,9 +544,16 @@ def test_version_and_help_answer_without_heavy_imports():
     assert "--target" in stderr
 
 
-def test_a_text_column_is_refused_before_anything_heavy_is_imported(table, tmp_path):
+def test_a_wrong_name_is_refused_before_anything_heavy_is_imported(table, tmp_path):
     table[[*COLUMNS, "site", "diagnosis"]].to_csv(tmp_path / "data.csv", index=False)
-    command = ["bayesmkl", "fit", f"{tmp_path}/data.csv", "--target=diagnosis", f"--out={tmp_path}/run"]
+    command = [
+        "bayesmkl",
+        "fit",
+        f"{tmp_path}/data.csv",
+        "--target=diagnosis",
+        f"--out={tmp_path}/run",
+        "--drop=sites",
+    ]
     code = f"""
 import sys
 from bayesmkl.cli import main
@@ -555,7 +565,7 @@ finally:
 """
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert found.returncode == 2
-    assert "column 'site' holds no numbers" in " ".join(found.stderr.split())
+    assert "--drop names the column 'sites'" in " ".join(found.stderr.split())
     assert found.stdout.splitlines()[-1] == "set()"
 
 

@@ -165,7 +165,8 @@ class ColumnPlan(NamedTuple):
             if column.kind == UNUSABLE:
                 raise ValueError(f"`X`: the column {column.label!r} {column.why}")
             raise ValueError(
-                f"{what} must hold {' or '.join(allowed)}; got {column.kind} such as {column.levels[0]!r} in "
+                f"{what} must hold {' or '.join(dict.fromkeys((NUMBERS, *allowed)))}; got "
+                f"{column.kind} such as {column.levels[0]!r} in "
                 f"{column.label!r}. {remedy}"
             )
 

@@ -147,7 +147,10 @@ def test_names_of_columns_need_a_frame(data):
 
 def test_columns_of_gates_hold_numbers(data):
     X, y = data
-    with pytest.raises(ValueError, match="`X` must hold numbers; column 'time' does not"):
+    with pytest.raises(
+        ValueError,
+        match="`gate_columns` must hold numbers or yes or no; got categories such as 'noon' in 'time'",
+    ):
         gated(MODELS["lmkl"]).fit(X.assign(time="noon"), y)
 
 

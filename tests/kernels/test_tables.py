@@ -35,7 +35,7 @@ from bayesmkl import (
 from bayesmkl._utils.survival_target import survival_times
 from bayesmkl.bemkl import BEMKLSurvival
 from bayesmkl.datasets import load_gbsg2, load_lung
-from bayesmkl.discriminative import MKLClassifier
+from bayesmkl.discriminative import LapMKLClassifier, LMKLClassifier, MKLClassifier
 from bayesmkl.gp import Design, Marginal
 from bayesmkl.kernels import Gaussian, Linear, Overlap, Tanimoto
 from bayesmkl.kernels.tables import ColumnPlan
@@ -532,3 +532,39 @@ def test_rand_as_it_is():
     assert set(table["view"]) == {"plan", "health", "views together"}
     with pytest.raises(ValueError, match="column 'mdvis' in the view 'all' is `y`"):
         BEMKLRegressor(max_iter=5).fit(df, df["mdvis"])
+
+
+def test_odd_names_and_indices():
+    """Names and labels of rows mean nothing but who is who."""
+    plain = CLINIC.reset_index(drop=True)
+    expected = BEMKLClassifier(max_iter=5, verbose=0).fit(plain, Y).predict_proba(plain)
+    long = [f"{'ü' * 300}{j}" for j in range(6)]
+    for names in (long, ["", " ", "a\nb", "🙂", "*", "[x]"], range(10, 16), [("a", j) for j in range(6)]):
+        frame = plain.set_axis(list(names), axis=1).set_axis([7] * N, axis=0)  # one label for all rows
+        if isinstance(names[0], tuple):
+            frame.columns = pd.MultiIndex.from_tuples(names)
+        found = BEMKLClassifier(max_iter=5, verbose=0).fit(frame, Y).predict_proba(frame)
+        np.testing.assert_array_equal(found, expected)
+    one = BEMKLClassifier(views={"a": "*"}, max_iter=5, verbose=0).fit(plain.rename(columns={"age": "*"}), Y)
+    assert one.unused_columns_ == list(plain)[1:]  # a name is no pattern
+    with pytest.raises(ValueError, match="must have columns of different names; 'age' comes 2 times"):
+        BEMKLClassifier().fit(plain.rename(columns={"sex": "age"}), Y)
+    arrow = pa.Table.from_pandas(plain)
+    found = BEMKLClassifier(max_iter=5, verbose=0).fit(arrow, Y).predict_proba(arrow)
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_categories_are_no_points():
+    """What takes columns as points in space refuses categories by name."""
+    with pytest.raises(
+        ValueError, match="columns that gates see must hold numbers or yes or no; got categories"
+    ):
+        LMKLClassifier().fit(CLINIC, Y)
+    with pytest.raises(ValueError, match="columns of a graph of neighbors must hold numbers or yes or no"):
+        LapMKLClassifier().fit(CLINIC, Y)
+    with pytest.raises(
+        ValueError, match=r"columns with `landmarks` must .* Use `landmark_selection=.random.`"
+    ):
+        BEMKLClassifier(KernelBank(landmarks=8)).fit(CLINIC, Y)
+    bank = KernelBank(landmarks=8, landmark_selection="random", scale=True)
+    assert BEMKLClassifier(bank, max_iter=20, verbose=0).fit(CLINIC, Y).score(CLINIC, Y) > 0.6

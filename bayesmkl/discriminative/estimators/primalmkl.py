@@ -603,7 +603,7 @@ class LapMKLClassifier(DiscriminativeClassifier):
                 )
             return knn_laplacian(distances, int(self.n_neighbors), metric="precomputed")
         if self.kernel_bank_ is not None:
-            return knn_laplacian(self.kernel_bank_.X_train_, int(self.n_neighbors))
+            return knn_laplacian(self._features(), int(self.n_neighbors))
         mean = stack.combine(np.full(stack.n_kernels, 1.0 / stack.n_kernels))
         return knn_laplacian(squared_kernel_distances(mean), int(self.n_neighbors), metric="precomputed")
 
@@ -614,7 +614,15 @@ class LapMKLClassifier(DiscriminativeClassifier):
             raise ValueError(
                 "`distances` cannot be a function with precomputed kernels, which have no features. Pass an array."
             )
-        return self.distances(self.kernel_bank_.X_train_)
+        return self.distances(self._features())
+
+    def _features(self) -> np.ndarray:
+        """Return training samples as points, which categories are not."""
+        bank: Any = self.kernel_bank_
+        if bank.column_plan_ is not None:
+            every, remedy = range(bank.n_features_in_), "Pass a `laplacian` or `distances`."
+            bank.column_plan_.refuse(every, "columns of a graph of neighbors", ["yes or no"], remedy)
+        return bank.X_train_
 
     def _store_training(self, stack: Stack, split: LabelSplit) -> None:
         """Set the fitted attributes that depend on scores of the training samples."""
