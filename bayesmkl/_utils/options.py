@@ -205,8 +205,8 @@ class Marginal(_InferenceOptions):
         points, several times as slow.
     share_mcse : float, default=0.04
         Monte Carlo error, a standard deviation, that shares of kernels and ends of their 94 % intervals have at most
-        where `n_points` is None, as far as 512 points allow. It is judged before shares are known, from those of prior
-        variances; `share_mcse_` of a model is what came of it.
+        where `n_points` is None, as far as 512 points allow. It is judged before shares are known, from those of
+        prior variances; `share_mcse_` of a model is what came of it.
 
     Examples
     --------

@@ -223,9 +223,7 @@ def ep_evidence(
     converged = state.change <= tol
     by_parameters = (copies * state.tilted.parameters).sum(axis=1)
     updated = state.target.power(copies)
-    return Evidence(
-        log_evidence, by_parameters, every, posterior, state.n_steps, converged, updated=updated
-    )
+    return Evidence(log_evidence, by_parameters, every, posterior, state.n_steps, converged, updated=updated)
 
 
 def laplace_evidence(

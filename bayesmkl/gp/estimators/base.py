@@ -320,9 +320,7 @@ class BaseGPMKL(CompletingMKL):
         self.pareto_k_, self.ess_, self.rhat_ = weighted.pareto_k, weighted.ess, weighted.rhat
         self.unconverged_ = weighted.unconverged
         alike = np.full(draws.n_draws, 1.0 / draws.n_draws)
-        self.share_mcse_ = (
-            np.nan if weighted.are_chains else share_error(draws.shares, alike, draws.point)
-        )
+        self.share_mcse_ = np.nan if weighted.are_chains else share_error(draws.shares, alike, draws.point)
         self.n_evaluations_ = n_evaluations
         self.outcome_, self.converged_ = weighted.outcome, weighted.converged
         advice = weighted.advice("hyperparameters", "scale")
