@@ -36,7 +36,7 @@ from bayesmkl.gp.selection import SpikeSlabOfKernels, draw_selections, most_swee
 START = 0.3  # of every coordinate, above the median
 NARROW = -1.0  # of coordinates of widths that are inferred, where the way to the mode begins once more
 MOST_ASCENTS, LEAST_GAIN = 5, 0.05  # to a mode of many samples; nats
-ROUGH = 1e-3  # tolerance of sites of a gradient of which differences are taken
+ROUGH = 3e-4  # tolerance of sites of a gradient of which differences are taken
 STEP = 0.1  # of the finite differences of the gradient at the mode
 FARTHEST = 8.0  # standard deviations of a coordinate that a step may have
 LEAST_CURVATURE = 0.3  # of a coordinate; the prior alone has one

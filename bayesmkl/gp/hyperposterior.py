@@ -69,7 +69,7 @@ class Proposal(NamedTuple):
         return own if mirrored is None else np.logaddexp(own, self._log_t(mirrored)) - LOG_2
 
     def sequence(self, rng: np.random.Generator) -> qmc.Sobol:
-        """Return scrambled Sobol points, which this density and those adapted from it draw by one after the other."""
+        """Return scrambled Sobol points, which this density and those adapted from it draw by, one by one."""
         return qmc.Sobol(len(self.mean) + 1, seed=rng)
 
     def draw(self, n_draws: int, rng: np.random.Generator, sequence: qmc.Sobol) -> np.ndarray:
@@ -275,11 +275,13 @@ MANY = 200  # coordinates, beyond which the curvature of weights is expected, in
 MATRIX_ENTRIES = 2**23  # of covariances of scores that are made at once of more than 200 kernels, 64 MB
 CLOSE = 1e-4  # tolerance of sites on the way to the mode
 LOOSE = 3e-2  # tolerance of sites for an evidence without gradient: what it lacks counts squared
+ROOM = 2**27  # bytes of factors that are kept
 ROUND = 64  # draws from one density
 FEWEST = 128  # draws that a Pareto distribution and an error are read from
 MOST_OF_CHAINS = 1000  # hyperparameters, beyond which there are no chains
 GOOD_K = 0.5  # k-hat below which the tail has a variance
 LARGEST_K = 0.7  # k-hat of importance weights that can be relied on
+EFFICIENT = 0.5  # of draws that are worth many
 HOPELESS_K = 1.0  # k-hat from which on weights have no mean, so that more of them are as bad
 LARGEST_RHAT = 1.05  # of chains that are short, and start where they belong
 WIDER = 1.2  # covariance of the first density than that of the curvature
@@ -370,12 +372,16 @@ class Hypermodel(NamedTuple):
 
 
 class Point(NamedTuple):
-    """Log posterior and log evidence at some coordinates, with sites of every output to start from."""
+    """Log posterior and log evidence at some coordinates, with sites of every output to start from.
+
+    `found` is what these are of, kept while there is room; else None.
+    """
 
     log_density: float
     log_evidence: float
     sites: tuple[Sites, ...]
     converged: bool
+    found: tuple[Evidence, ...] | None = None
 
 
 class Mode(NamedTuple):
@@ -634,8 +640,8 @@ def draw_importance(
     mode : Mode
         The first density is around it.
     n_draws : int
-        At most so many while `share_mcse` is not reached; up to twice as many while k-hat is between one half and
-        one, or they are worth less than 50 draws.
+        At most so many while `share_mcse` is not reached; up to twice as many while k-hat is below one and above one
+        half, or .7 where draws are worth more than half of their number, or they are worth less than 50.
     rng : numpy.random.Generator
     report : callable, optional
         Is told how many draws there are, and what their weights are like.
@@ -647,15 +653,16 @@ def draw_importance(
         if isinstance(mode.cov, Spread)
         else Proposal(mode.coordinates, WIDER * mode.cov, model.mirror)
     )
-    metric = None if len(mode.coordinates) > MANY else _metric(mode.cov)
+    metric = None if isinstance(mode.cov, Spread) else _metric(mode.cov)
     sequence, proposals, sizes = density.sequence(rng), [], []
     coordinates = np.empty((0, len(mode.coordinates)))
     points: list[Point] = []
     own: list[float] = []  # log densities of draws by what they were drawn from
-    pareto_k, ess, error = np.inf, 0.0, np.inf
+    pareto_k, ess, error, room = np.inf, 0.0, np.inf, ROOM
 
     def enough() -> bool:
-        heavy = pareto_k >= GOOD_K or ess < LEAST_DRAWS
+        worth = EFFICIENT * len(points)  # weights that differ so little may look heavy-tailed by chance
+        heavy = pareto_k > (LARGEST_K if ess >= worth else GOOD_K) or ess < LEAST_DRAWS
         if len(points) < n_draws:
             return len(points) >= FEWEST and not heavy and error <= share_mcse
         return not heavy or pareto_k >= HOPELESS_K or len(points) >= 2 * n_draws
@@ -672,7 +679,10 @@ def draw_importance(
         for u, matrix in zip(new, matrices, strict=True):
             near = _nearest(u, coordinates[: len(points)], points, mode, model, metric)
             try:
-                points.append(evaluate_height(model, u, near.sites, matrix, spare=True, tol=LOOSE)[0])
+                point, found = evaluate_height(model, u, near.sites, matrix, spare=True, tol=LOOSE)
+                own = tuple(output for output in found if isinstance(output, Evidence))
+                room -= sum(output.posterior.inverse_root.nbytes for output in own)
+                points.append(point._replace(found=own) if own and room >= 0 else point)
             except np.linalg.LinAlgError:
                 points.append(Point(-np.inf, -np.inf, near.sites, False))
             if report is not None:
@@ -682,8 +692,8 @@ def draw_importance(
         ) - np.log(len(points))
         log_density = np.array([point.log_density for point in points])
         log_ratios = log_density - mixture
-        log_weights, found = smooth_weights(log_ratios)
-        pareto_k = float(found)
+        log_weights, shape = smooth_weights(log_ratios)
+        pareto_k = float(shape)
         weights = np.exp(log_weights - logsumexp(log_weights))
         ess = float(1.0 / (weights**2).sum())
         error = SMOOTHER * share_error(_prior_shares(model, coordinates), weights)

@@ -428,7 +428,8 @@ def read(
             on_point(at, "")
         if are_many:
             draws.covariances[at] = matrix
-        _, found = evaluate(model, weighted.coordinates[i], weighted.points[i].sites, matrix, tol=TOL)
+        known: Any = weighted.points[i]
+        found = known.found or evaluate(model, weighted.coordinates[i], known.sites, matrix, tol=TOL)[1]
         for k, (output, own) in enumerate(zip(found, parameters, strict=True)):
             posterior, sites = output.posterior, output.sites
             draws.site_precision[at, k], draws.site_linear[at, k] = sites.precision, sites.linear

@@ -22,6 +22,7 @@ from bayesmkl.gp.hyperposterior import (
     evaluate,
     evaluate_height,
     evaluate_slope,
+    share_error,
 )
 from bayesmkl.gp.hyperpriors import DirichletShares, HalfT, Horseshoe, LogNormal, StudentT
 from bayesmkl.gp.parts import joint_moments, prior_parts
@@ -55,6 +56,52 @@ def drawn(model, n_draws=400, seed=0):
 
 def reading(model, weighted, n_draws, rng):
     return read(model, weighted, PriorParts(model.covariance, n_draws, len(model.targets), rng), rng)
+
+
+@pytest.mark.parametrize("build", [classification, regression])
+def test_fewer_draws_are_the_first_of_more(build, rng):
+    model = build(rng)
+    more, fewer = drawn(model, 256), drawn(model, 192)
+    assert len(fewer.weights) == 192
+    np.testing.assert_array_equal(more.coordinates[:192], fewer.coordinates)
+    np.testing.assert_array_equal(
+        [own.log_density for own in more.points[:192]], [own.log_density for own in fewer.points]
+    )
+
+
+def test_draws_end_where_shares_are_known_well_enough(rng):
+    model = regression(rng)
+    mode, seeds = find_mode(model), [np.random.default_rng(seed) for seed in (1, 1, 1)]
+    loose, tight, all_of_them = (
+        draw_importance(model, mode, 512, own, share_mcse=enough)
+        for own, enough in zip(seeds, (1.0, 0.025, 0.0), strict=True)
+    )
+    assert 128 <= len(loose.weights) < len(tight.weights) < len(all_of_them.weights) == 512
+    np.testing.assert_array_equal(all_of_them.coordinates[: len(tight.weights)], tight.coordinates)
+
+
+def test_draws_that_have_no_weights_are_not_doubled(rng):
+    model = regression(rng)
+    mode = find_mode(model)
+    hopeless = draw_importance(
+        model, mode._replace(cov=1e-6 * mode.cov), 128, np.random.default_rng(0), share_mcse=0.1
+    )
+    assert hopeless.pareto_k >= 1.0
+    assert len(hopeless.weights) == 128
+    assert not hopeless.converged
+
+
+def test_the_error_of_shares_is_that_of_many_seeds(rng):
+    model = regression(rng)
+    mode, means, ends, errors = find_mode(model), [], [], []
+    for seed in range(24):
+        own = np.random.default_rng(seed)
+        found = reading(model, draw_importance(model, mode, 128, own), 1000, own).draws
+        means.append(found.shares.mean(axis=0))
+        ends.append(np.quantile(found.shares, [0.03, 0.97], axis=0).ravel())
+        errors.append(share_error(found.shares, np.full(1000, 1e-3), found.point))
+    largest = max(np.std(means, axis=0).max(), np.std(ends, axis=0).max())
+    assert 0.9 * largest < np.mean(errors) < 3.0 * largest
 
 
 @pytest.mark.parametrize("build", [classification, regression])

@@ -130,7 +130,7 @@ def test_curvature_in_few_directions_is_that_of_most_information(prior, rng, mon
     assert missed[0] > -0.05
     assert missed[-1] < values[2] - 1.0
     assert mode.cov.basis.shape[1] < 40
-    drawn = [draw_importance(model, mode, 256, np.random.default_rng(seed)) for seed in (0, 1)]
+    drawn = [draw_importance(model, mode, 512, np.random.default_rng(seed)) for seed in (0, 1)]
     evidences = [one.log_evidence for one in drawn]
     assert abs(evidences[0] - evidences[1]) < 0.8
     assert min(one.ess for one in drawn) > 15.0
@@ -186,7 +186,7 @@ def test_the_wide_density_is_that_of_its_draws(rng):
     expected = stats.multivariate_t.logpdf((at - mean) @ basis, shape=np.diag([0.2, 3.0]), df=6.0)
     expected += stats.norm.logpdf((at - mean) @ outside, scale=0.8).sum(axis=1)
     np.testing.assert_allclose(one.log_density(at), expected, rtol=1e-10)
-    drawn = one.draw(4096, rng)
+    drawn = one.draw(4096, rng, one.sequence(rng))
     np.testing.assert_allclose(drawn.mean(axis=0), mean, atol=0.08)
     np.testing.assert_allclose(((drawn - mean) @ outside).std(axis=0), 0.8, rtol=0.05)
     np.testing.assert_allclose(((drawn - mean) @ basis).var(axis=0) / 1.5, [0.2, 3.0], rtol=0.15)
@@ -194,7 +194,7 @@ def test_the_wide_density_is_that_of_its_draws(rng):
     assert narrower.scale == pytest.approx(0.4, rel=0.05)
     nowhere = WideProposal.around(mean, np.empty((9, 0)), np.empty(0))  # the data say nothing
     np.testing.assert_allclose(nowhere.log_density(at), stats.norm.logpdf(at - mean).sum(axis=1), rtol=1e-12)
-    assert nowhere.draw(8, rng).shape == (8, 9)
+    assert nowhere.draw(8, rng, nowhere.sequence(rng)).shape == (8, 9)
 
 
 @pytest.mark.heavy
