@@ -127,7 +127,7 @@ def false_alarms(family: str, n: int, inference: Any) -> tuple[str, list[dict[st
     rows = []
     for seed in range(n):
         rows.append(found_in(*without_signal(family, seed, inference)))
-        if seed % 20 == 19:
+        if seed % 10 == 9:
             print(f"{family}: {sum(bool(row['predicts']) for row in rows)} of {seed + 1}", flush=True)
     every = sum(ALL_VIEWS in row["predicts"] for row in rows)
     alarms = sum(bool(row["predicts"]) for row in rows)
