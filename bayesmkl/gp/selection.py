@@ -47,7 +47,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import solve_triangular
+from scipy.linalg.lapack import dpotrf, dtrtrs
 from scipy.special import betainc, betaincinv, gammainc, gammaincc, ndtr, ndtri
 
 from bayesmkl._numerics.slice_sampling import elliptical_slice, slice_step
@@ -386,7 +386,7 @@ class LowHeight(NamedTuple):
     def around(self, low: LowRank, columns: slice, output: int) -> tuple[np.ndarray, np.ndarray]:
         r"""Return :math:`Z^\top R Z` and :math:`Z^\top \alpha` of the columns of a kernel that is not in."""
         shared = self.scales[:, None] * low.gram[self.inside, columns]
-        within = solve_triangular(self.lower, shared, lower=True, check_finite=False)
+        within = dtrtrs(self.lower, shared, lower=1)[0]
         tau = self.precision
         told = tau * low.gram[columns, columns] - tau**2 * (within.T @ within)
         return told, tau * (low.products[columns, output] - within.T @ self.pull)
@@ -458,7 +458,7 @@ def draw_selections(
     per_chain = -(-n_draws // n_chains)
     chains = [_Chain(selector, number, n_warmup) for number in range(n_chains)]
     n_sweeps, n_rounds = 0, 0
-    while n_rounds == 0 or (selector.low is not None and n_rounds < MOST_ROUNDS and _error(chains) > MCSE):
+    while n_rounds == 0 or (selector.low and n_rounds < MOST_ROUNDS and not _error(chains) <= MCSE):
         for chain in chains:
             for _ in range(per_chain + (n_warmup if n_rounds == 0 else 0)):
                 chain.advance(rng)
@@ -755,11 +755,10 @@ def _low_heights(
         tau = float(std) ** -2.0
         matrix = tau * gram
         np.einsum("ii->i", matrix)[...] += 1.0
-        try:
-            lower = np.linalg.cholesky(matrix)
-        except np.linalg.LinAlgError:
+        lower, info = dpotrf(matrix.T, lower=1, overwrite_a=1)
+        if info:
             return None
-        pull = tau * solve_triangular(lower, own * low.products[inside, k], lower=True, check_finite=False)
+        pull = tau * dtrtrs(lower, own * low.products[inside, k], lower=1)[0]
         square = tau * low.squares[k] - pull @ pull
         log_det = 2.0 * np.log(lower.diagonal()).sum() - n_samples * np.log(tau)
         height = float(-0.5 * (square + log_det + n_samples * np.log(2.0 * np.pi)))

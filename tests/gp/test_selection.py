@@ -12,6 +12,7 @@ from scipy.stats import qmc
 
 from bayesmkl.gp import SpikeSlabWeights, selection
 from bayesmkl.gp.covariances import Additive, kernel_units
+from bayesmkl.gp.effects import Effects
 from bayesmkl.gp.evidence import ep_evidence, exact_evidence
 from bayesmkl.gp.hyperposterior import Hypermodel, evaluate
 from bayesmkl.gp.hyperpriors import HalfT, LogNormal, ParameterPriors, WithDesign
@@ -165,6 +166,68 @@ def test_gains_are_differences_of_evidences(rng):
     for gain, coordinate in zip(gains, selection.MIDDLES, strict=True):
         with_it = selection._with(selector, base, 0, coordinate)
         assert gain == pytest.approx(with_it.point.log_evidence - base.point.log_evidence, abs=1e-6)
+
+
+def smooth_model(rng, n=60, n_outputs=1):
+    """Gaussian kernels of single features, one of all features whose rank is full, and a covariate."""
+    X = rng.normal(size=(n, 4))
+    squares = [np.subtract.outer(x, x) ** 2 for x in X.T]
+    stack = DenseStack(np.exp(-0.5 * np.array([*squares, 50.0 * sum(squares)])))
+    effects = Effects.of(rng.normal(size=(n, 1)), 2.0, np.array([-1]))
+    y = np.sin(2.0 * X[:, :1]) + effects.basis + 0.3 * rng.normal(size=(n, n_outputs))
+    weights = SpikeSlabOfKernels(SpikeSlabWeights(), np.arange(5))
+    covariance = Additive(stack, kernel_units(stack), 3.0, effects)
+    return Hypermodel(covariance, Gaussian(), y.T, weights, ParameterPriors((LogNormal(),)), exact_evidence)
+
+
+@pytest.mark.parametrize("n_outputs", [1, 2])
+def test_evidence_and_gains_by_columns_are_those_of_matrices(n_outputs, rng):
+    selector = selection._selector(smooth_model(rng, n_outputs=n_outputs))
+    assert selector.low.is_exact.tolist() == [True] * 4 + [False]
+    dense = selector._replace(low=None)
+    rest = np.array([-1.5, 0.7])[:n_outputs]
+    for _ in range(20):
+        included, of_weights = rng.random(5) < 0.4, rng.standard_normal(6)
+        first, second = (selection._at(one, included, of_weights, rest, None) for one in (selector, dense))
+        assert first.point.log_evidence == pytest.approx(second.point.log_evidence, rel=1e-7, abs=1e-5)
+        assert (first.matrix is None) == (not included[4])
+        for m in np.flatnonzero(~included):
+            by_columns, by_matrix = (
+                selection._gains(one, own, int(m)) for one, own in ((selector, first), (dense, second))
+            )
+            np.testing.assert_allclose(by_columns, by_matrix, atol=0.35 if first.matrix is None else 1e-6)
+
+
+@pytest.mark.heavy
+def test_sweeps_by_columns_visit_what_those_by_matrices_do(rng, monkeypatch):
+    model = smooth_model(rng)
+    by_columns = draw_selections(model, 300, 2, 40, rng)
+    monkeypatch.setattr(selection, "_low_rank", lambda *_: None)
+    by_matrices = draw_selections(model, 400, 2, 40, rng)
+    assert by_columns.included.shape[0] == 2
+    assert len(by_columns.coordinates) == 300
+    found, expected = (own.included.mean(axis=(0, 1)) for own in (by_columns, by_matrices))
+    np.testing.assert_allclose(found, expected, atol=0.1)
+    assert expected[0] > 0.9 > expected[1]
+    levels = [np.mean([point.log_evidence for point in own.points]) for own in (by_columns, by_matrices)]
+    assert levels[0] == pytest.approx(levels[1], abs=0.5)
+
+
+def test_chains_go_on_until_probabilities_are_known(rng, monkeypatch):
+    model = smooth_model(rng)
+    monkeypatch.setattr(selection, "MCSE", 1.0)
+    assert draw_selections(model, 80, 2, 4, rng).included.shape == (2, 40, 5)
+    monkeypatch.setattr(selection, "MCSE", -1.0)
+    monkeypatch.setattr(selection, "MOST_ROUNDS", 3)
+    told = []
+    draws = draw_selections(model, 20, 2, 4, rng, lambda done, _: told.append(done))
+    assert draws.included.shape == (2, 30, 5)
+    assert len(draws.points) == 20
+    assert told == list(range(1, selection.most_sweeps(20, 2, 4) + 1))
+    inside = np.array([model.weight_prior.included(u[: model.n_weights]) for u in draws.coordinates]).reshape(
+        2, 10, 5
+    )
+    np.testing.assert_array_equal(inside, draws.included[:, 2::3])
 
 
 @pytest.mark.parametrize("size", [0.3, 2.0])

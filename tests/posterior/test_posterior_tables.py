@@ -7,6 +7,7 @@ import copy
 import numpy as np
 import pandas as pd
 import pytest
+from arviz_stats.base import array_stats
 from scipy import stats
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -40,6 +41,7 @@ from bayesmkl.posterior import (
 from bayesmkl.posterior.fitted import fitted_bemkl
 from bayesmkl.posterior.relevance import ProcessRefits
 from bayesmkl.posterior.tables import share_interval
+from bayesmkl.posterior.views import _credible_sets
 
 
 def test_kernel_table_agrees_with_scipy(binary_model):
@@ -251,9 +253,10 @@ def model():
 
 
 @pytest.mark.heavy
-def test_probabilities_are_those_of_the_draws(model):
+def test_probabilities_are_those_of_all_sweeps(model):
     draws = model.posterior_
-    included = (draws.kernel_weights > 0.0)[draws.point]
+    included = draws.included.reshape(-1, len(model.kernel_names_))
+    assert len(included) >= 120
     table = inclusion_table(model, by="kernel").set_index("kernel")
     np.testing.assert_allclose(table.loc[model.kernel_names_, "prob_included"], included.mean(axis=0))
     views = inclusion_table(model).set_index("view")
@@ -262,7 +265,11 @@ def test_probabilities_are_those_of_the_draws(model):
         assert views.loc[f"v{v}", "prob_included"] == pytest.approx(inside.mean())
         shares = draws.shares.mean(axis=0)[2 * v : 2 * v + 2].sum()
         assert views.loc[f"v{v}", "share"] == pytest.approx(shares)
-    assert (draws.shares[~included] == 0.0).all()
+    assert (draws.shares[draws.kernel_weights[draws.point] == 0.0] == 0.0).all()
+    inside = draws.included[:, :, :2].any(axis=2)  # of the view v0
+    assert views.loc["v0", "prob_mcse"] == pytest.approx(
+        float(array_stats.mcse(inside.astype(float))), abs=1e-9
+    )
     by_kernel = kernel_table(model).set_index("kernel")["prob_included"]
     np.testing.assert_allclose(by_kernel[table.index], table["prob_included"])
 
@@ -286,6 +293,29 @@ def test_twins_are_told_apart_by_nothing_and_named():
     assert table.loc["v0", "prob_either"] > 0.95
     assert table.loc["v0", "prob_included"] < 0.9
     assert pd.isna(table.loc["v3", "alternative"])
+    assert table.loc["v0", "credible_set"] == table.loc["v1", "credible_set"]
+    assert table["prob_set"].dropna().min() >= 0.95
+    assert table.loc["v0", "prob_set"] == pytest.approx(table.loc["v0", "prob_either"])
+    of_sets = table["credible_set"].dropna()
+    assert set(of_sets.index) == {"v0", "v1", "v4"}
+    assert of_sets["v4"] != of_sets["v0"]
+
+
+def test_credible_sets_are_the_smallest_of_those_that_are_alike():
+    rng = np.random.default_rng(0)
+    chosen = rng.integers(
+        0, 4, 400
+    )  # one of four alike, the last of them rarely; two others without relation
+    inside = np.zeros((400, 6), dtype=bool)
+    inside[np.arange(400), np.minimum(chosen, 2)] = True
+    inside[:10, :4] = [False, False, False, True]
+    inside[:, 4], inside[:, 5] = True, rng.random(400) < 0.5
+    alike = np.eye(6)
+    alike[:4, :4] = 0.9
+    numbers, of_sets = _credible_sets(inside, alike)
+    assert numbers.tolist() == [2, 2, 2, 0, 1, 0]
+    np.testing.assert_allclose(of_sets[[0, 4]], [inside[:, :3].any(axis=1).mean(), 1.0])
+    assert not _credible_sets(inside, np.eye(6))[0][:4].any()
 
 
 @pytest.mark.heavy
