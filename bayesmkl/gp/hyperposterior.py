@@ -657,7 +657,7 @@ def draw_importance(
     sequence, proposals, sizes = density.sequence(rng), [], []
     coordinates = np.empty((0, len(mode.coordinates)))
     points: list[Point] = []
-    own: list[float] = []  # log densities of draws by what they were drawn from
+    drawn_at: list[float] = []  # log densities of draws by what they were drawn from
     pareto_k, ess, error, room = np.inf, 0.0, np.inf, ROOM
 
     def enough() -> bool:
@@ -670,7 +670,7 @@ def draw_importance(
     while not enough():
         left = n_draws - len(points)
         new = density.draw(min(ROUND, left if left > 0 else left + n_draws), rng, sequence)
-        own.extend(density.log_density(new))
+        drawn_at.extend(density.log_density(new))
         proposals.append(density)
         sizes.append(len(new))
         several = model.covariance.stack.n_kernels > MANY
@@ -700,7 +700,7 @@ def draw_importance(
         density = density.adapted(coordinates, weights)
     of_prior = -0.5 * coordinates.shape[1] * np.log(2.0 * np.pi)  # which the log posterior leaves out
     # later densities were fitted to earlier draws and are too high there: the evidence takes each draw's own one
-    log_evidence = float(logsumexp(log_density - own) - np.log(len(own)) + of_prior)
+    log_evidence = float(logsumexp(log_density - drawn_at) - np.log(len(points)) + of_prior)
     return Draws(coordinates, weights, tuple(points), log_evidence, pareto_k, ess)
 
 
