@@ -661,11 +661,13 @@ def draw_importance(
     pareto_k, ess, error, room = np.inf, 0.0, np.inf, ROOM
 
     def enough() -> bool:
-        worth = EFFICIENT * len(points)  # weights that differ so little may look heavy-tailed by chance
-        heavy = pareto_k > (LARGEST_K if ess >= worth else GOOD_K) or ess < LEAST_DRAWS
         if len(points) < n_draws:
-            return len(points) >= FEWEST and not heavy and error <= share_mcse
-        return not heavy or pareto_k >= HOPELESS_K or len(points) >= 2 * n_draws
+            known = pareto_k < GOOD_K and ess >= LEAST_DRAWS and error <= share_mcse
+            return len(points) >= FEWEST and known
+        # weights that differ so little may look heavy-tailed by chance
+        good_k = LARGEST_K if ess >= EFFICIENT * len(points) else GOOD_K
+        known = pareto_k < good_k and ess >= LEAST_DRAWS
+        return known or pareto_k >= HOPELESS_K or len(points) >= 2 * n_draws
 
     while not enough():
         left = n_draws - len(points)

@@ -76,7 +76,7 @@ def test_draws_end_where_shares_are_known_well_enough(rng):
         draw_importance(model, mode, 512, own, share_mcse=enough)
         for own, enough in zip(seeds, (1.0, 0.025, 0.0), strict=True)
     )
-    assert 128 <= len(loose.weights) < len(tight.weights) < len(all_of_them.weights) == 512
+    assert 128 <= len(loose.weights) <= len(tight.weights) <= len(all_of_them.weights) == 512
     np.testing.assert_array_equal(all_of_them.coordinates[: len(tight.weights)], tight.coordinates)
 
 

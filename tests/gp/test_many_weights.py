@@ -159,9 +159,9 @@ def test_the_curvature_of_labels_is_measured_where_it_matters(rng, monkeypatch):
         assert (2.0 * at_mode - sum(heights)) / 0.05**2 == pytest.approx(1.0 / variance, rel=0.02)
     total = mode.cov.basis[0]
     assert total @ (mode.cov.variances * total) > 1.5 * expected[0].matrix()[0, 0]
-    drawn = draw_importance(model, mode, 128, np.random.default_rng(0))
+    drawn = draw_importance(model, mode, 256, np.random.default_rng(0))
     assert drawn.pareto_k < hyperposterior.GOOD_K
-    assert len(drawn.weights) == 128
+    assert len(drawn.weights) == 256
 
 
 def test_a_spread_is_the_inverse_of_a_curvature(rng, monkeypatch):
