@@ -294,9 +294,9 @@ def overall_effect(
     >>> model = GPMKLRegressor(KernelBank(["rbf"], views="each")).fit(X, X[:, 0] + X[:, 1])
     >>> overall_effect(model, X, [0.25, 0.5, 0.75], random_state=0)[["quantile", "mean"]].round(2)
        quantile  mean
-    0      0.25 -1.50
+    0      0.25 -1.51
     1      0.50  0.00
-    2      0.75  1.32
+    2      0.75  1.34
     """
     ci_prob, rng = check_probability("ci_prob", ci_prob), generator_of("random_state", random_state)
     q = np.atleast_1d(finite_numbers("quantiles", quantiles))
