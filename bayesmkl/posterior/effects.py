@@ -47,7 +47,7 @@ N_DRAWS = 4000  # of bands over several rows, and of odds ratios under a probit
 ROUNDING = 1e-6  # of standard deviations, in units of the largest of a curve
 BISECTIONS, FARTHEST = 60, 9.0  # of quantiles; standard deviations
 PROBIT = "odds ratio of a probit"
-QUANTILES = (0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75)
+QUANTILES = (0.25, 0.35, 0.45, 0.55, 0.65, 0.75)
 
 
 class Mixture(NamedTuple):
@@ -240,7 +240,7 @@ def overall_effect(
     %(model)s
     X : samples
         Whose quantiles are taken, such as the training samples, as `predict` of the model takes them.
-    quantiles : sequence of float, default=(0.25, 0.3, ..., 0.75)
+    quantiles : sequence of float, default=(0.25, 0.35, 0.45, 0.55, 0.65, 0.75)
         Between 0 and 1.
     views : str or sequence of str, default=None
         Views whose features move. Features of all other views, and covariates, stay at their medians. None: all
