@@ -449,7 +449,7 @@ def _quantile_rows(
     for j, column in enumerate(rows.T):
         if not np.isnan(column).all():
             # of gates and groups a value that is there
-            method = "linear" if j in of_views else "nearest"
+            method: Any = "linear" if j in of_views else "nearest"
             typical[j] = np.nanquantile(column, 0.5, method=method)
     moved[:] = typical
     columns = np.unique(np.concatenate([view.columns for view in chosen]))
@@ -534,8 +534,8 @@ def _of_process(
         for i, at in enumerate(points):
             parts = _parts(fitted, covariance, draws, at, of_blocks, between, named.groups, X, design_rows)
             if of_sum:
-                cross, prior = (sum(own) for own in zip(*parts, strict=True))
-                parts = iter([(cross, prior)])
+                crosses, priors = map(np.array, zip(*parts, strict=True))
+                parts = iter([(crosses.sum(axis=0), priors.sum(axis=0))])
             posteriors = next(draws.factorized(covariance, points[i : i + 1]))
             for p, (cross, prior) in enumerate(parts):
                 for k, posterior in enumerate(posteriors):
