@@ -44,7 +44,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dtrtrs
@@ -485,7 +485,8 @@ class _Chain:
 
     def __init__(self, selector: Selector, number: int, n_warmup: int) -> None:
         self.selector, self.number, self.n_warmup = selector, number, n_warmup
-        self.n_sweeps, self.state = 0, None
+        self.n_sweeps = 0
+        self.state: State | None = None
         n_kernels = len(selector.prior.group)
         self._often, self._proposed = np.zeros(n_kernels), np.ones(n_kernels)
         self.coordinates: list[np.ndarray] = []
@@ -496,7 +497,7 @@ class _Chain:
     def advance(self, rng: np.random.Generator) -> None:
         """Sweep once."""
         if self.state is None:
-            self.state: State | None = _start(self.selector, self.number, rng)
+            self.state = _start(self.selector, self.number, rng)
         state = self.state = sweep(self.selector, self.state, self._proposed, rng)
         self.n_sweeps += 1
         if self.n_sweeps <= self.n_warmup:
@@ -726,7 +727,8 @@ def _at(
         if heights is None:
             return None
         log_evidence = sum(one.log_evidence for one in heights)
-        point = Point(log_evidence, log_evidence, (None,) * len(heights), True)  # of sites that need no start
+        no_start: Any = (None,) * len(heights)  # which sites of normal noise do not need
+        point = Point(log_evidence, log_evidence, no_start, True)
         return State(included, of_weights, rest, point, weights, None, most, heights)
     with np.errstate(all="ignore"):
         if near is None or changed is None or not _is_near(model.covariance, near, most):

@@ -60,6 +60,8 @@ def kernels_between(bank: KernelBank, X: Any) -> np.ndarray:
                 diagonal = step.apply(train, diagonal)
                 values[diagonal == 0.0] = values[:, diagonal == 0.0] = 0.0
             check_finite(values)
+        rows: Any
+        columns: Any
         rows, columns = (slice(None), slice(None)) if place is None else (place[0][:, 0], place[1][0])
         found[m][(rows, columns) if place is None else np.ix_(rows, rows)] = values
         if bank.has_together:

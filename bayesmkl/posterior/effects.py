@@ -47,7 +47,7 @@ N_DRAWS = 4000  # of bands over several rows, and of odds ratios under a probit
 ROUNDING = 1e-6  # of standard deviations, in units of the largest of a curve
 BISECTIONS, FARTHEST = 60, 9.0  # of quantiles; standard deviations
 PROBIT = "odds ratio of a probit"
-QUANTILES = (0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75)
+QUANTILES = (0.25, 0.35, 0.45, 0.55, 0.65, 0.75)
 
 
 class Mixture(NamedTuple):
@@ -240,7 +240,7 @@ def overall_effect(
     %(model)s
     X : samples
         Whose quantiles are taken, such as the training samples, as `predict` of the model takes them.
-    quantiles : sequence of float, default=(0.25, 0.3, ..., 0.75)
+    quantiles : sequence of float, default=(0.25, 0.35, 0.45, 0.55, 0.65, 0.75)
         Between 0 and 1.
     views : str or sequence of str, default=None
         Views whose features move. Features of all other views, and covariates, stay at their medians. None: all
@@ -294,9 +294,9 @@ def overall_effect(
     >>> model = GPMKLRegressor(KernelBank(["rbf"], views="each")).fit(X, X[:, 0] + X[:, 1])
     >>> overall_effect(model, X, [0.25, 0.5, 0.75], random_state=0)[["quantile", "mean"]].round(2)
        quantile  mean
-    0      0.25 -1.50
+    0      0.25 -1.51
     1      0.50  0.00
-    2      0.75  1.32
+    2      0.75  1.34
     """
     ci_prob, rng = check_probability("ci_prob", ci_prob), generator_of("random_state", random_state)
     q = np.atleast_1d(finite_numbers("quantiles", quantiles))
@@ -449,7 +449,7 @@ def _quantile_rows(
     for j, column in enumerate(rows.T):
         if not np.isnan(column).all():
             # of gates and groups a value that is there
-            method = "linear" if j in of_views else "nearest"
+            method: Any = "linear" if j in of_views else "nearest"
             typical[j] = np.nanquantile(column, 0.5, method=method)
     moved[:] = typical
     columns = np.unique(np.concatenate([view.columns for view in chosen]))
@@ -534,8 +534,8 @@ def _of_process(
         for i, at in enumerate(points):
             parts = _parts(fitted, covariance, draws, at, of_blocks, between, named.groups, X, design_rows)
             if of_sum:
-                cross, prior = (sum(own) for own in zip(*parts, strict=True))
-                parts = iter([(cross, prior)])
+                crosses, priors = map(np.array, zip(*parts, strict=True))
+                parts = iter([(crosses.sum(axis=0), priors.sum(axis=0))])
             posteriors = next(draws.factorized(covariance, points[i : i + 1]))
             for p, (cross, prior) in enumerate(parts):
                 for k, posterior in enumerate(posteriors):
