@@ -41,7 +41,7 @@ from bayesmkl.kernels.normalize import (
     normalized_kernel,
 )
 from bayesmkl.kernels.presence import column_means, present_views, with_means
-from bayesmkl.kernels.slopes import InUnits, Slopes, normalized_slopes
+from bayesmkl.kernels.slopes import Scaled, Slopes, normalized_slopes
 from bayesmkl.kernels.sparse import columns_of, is_sparse, validate_sparse
 from bayesmkl.kernels.tables import MISSING, ColumnPlan, kernels_by_kind, read_frame
 from bayesmkl.kernels.together import TOGETHER, Together, ViewKernels
@@ -991,7 +991,7 @@ class KernelBank(TransformerMixin, BankAlgebra):
                 )
             view = self.views_[self.view_positions_[m]]
             scales = None if self.scales_ is None or found is None else self.scales_[view.columns]
-            yield view, found if scales is None or found is None else InUnits(found, scales)
+            yield view, found if scales is None or found is None else Scaled(found, 1.0, scales)
 
     def _refuse_gates_of_own_views(self) -> None:
         for m, kernel in enumerate(self.kernels_):
