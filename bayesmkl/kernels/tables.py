@@ -342,10 +342,10 @@ def _encoded(column: Column, values: pd.Series, keep_missing: bool) -> np.ndarra
     known = values.notna().to_numpy()
     found = np.full(len(values), np.nan)
     if kind == NUMBERS:
-        given = values[known]
-        if not _all_are(given, REAL, (bool, complex)):
-            raise _changed(label, kind, (), _example(given))
-        found[known] = given.astype(np.float64)
+        numbers = values[known]
+        if not _all_are(numbers, REAL, (bool, complex)):
+            raise _changed(label, kind, (), _example(numbers))
+        found[known] = numbers.astype(np.float64)
         return found
     given = [plain_label(value) for value in values[known]]
     different = list(dict.fromkeys(given))
