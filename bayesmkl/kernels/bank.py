@@ -487,7 +487,7 @@ class KernelBank(TransformerMixin, BankAlgebra):
         read_by_view("kernels", self.kernels, as_kernels)
         check_flag("scale", self.scale)
         # a copy: the caller may change theirs
-        table = X if isinstance(X, CheckedTable) else self._validate(X, copy=True)
+        table: Any = X if isinstance(X, CheckedTable) else self._validate(X, copy=True)
         samples, codes, X_train = None, None, table  # of sparse samples
         if isinstance(table, CheckedTable):
             X_train = self._take(table) if table is X else table.values
@@ -504,7 +504,8 @@ class KernelBank(TransformerMixin, BankAlgebra):
                 self.column_plan_.refuse(view.columns, "", ["yes or no", "categories"])
         functions = self._functions(views, codes)
         normalize = per_view("normalize", given_normalize, views)
-        kernels, self.own_columns_ = [], {}
+        kernels: list[Kernel] = []
+        self.own_columns_: dict[int, np.ndarray] = {}
         for view, own in zip(views, functions, strict=True):
             for function, columns in own:
                 if columns is not view.columns:
