@@ -36,8 +36,14 @@ from bayesmkl.kernels.stacks.factored import compress, compress_each
 from bayesmkl.kernels.stacks.of_bank import factored_rows, linear_stack, row_factors
 from bayesmkl.kernels.stacks.packed import pack
 from bayesmkl.kernels.stacks.streamed import check_rows, fit_bank_to_rows, is_row_source, streamed_stack
-from bayesmkl.kernels.tables import ColumnPlan, read_frame, refuse_target, unused
-from bayesmkl.kernels.views import check_samples, column_labels, refuse_other_columns, refuse_shuffled_rows
+from bayesmkl.kernels.tables import ColumnPlan, read_frame, refuse_target
+from bayesmkl.kernels.views import (
+    check_samples,
+    column_labels,
+    column_names,
+    refuse_other_columns,
+    refuse_shuffled_rows,
+)
 from bayesmkl.outcomes.labels import check_labels
 from bayesmkl.outcomes.numbers import real_targets
 
@@ -364,7 +370,8 @@ class BaseMKL(BaseEstimator):
         if bank is None:
             return []
         used = [view.columns for view in bank.views_] + [kernel.gate_columns for kernel in bank.kernels_]
-        return unused(bank.column_labels_, bank.n_features_in_, [*used, *self._columns_beside()])
+        left = np.setdiff1d(np.arange(bank.n_features_in_), np.concatenate([*used, *self._columns_beside()]))
+        return [column_names(bank.n_features_in_, bank.column_labels_)[j] for j in left]
 
     def _columns_beside(self) -> list[np.ndarray]:
         """Return positions of columns with another use than kernels."""

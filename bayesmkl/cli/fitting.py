@@ -145,7 +145,11 @@ def _training(
     seen = _seen(X_train, options)
     model = new_model(options, seen)
     named = _bank(model).views
-    used = [name for own in named.values() for name in own] if isinstance(named, dict) else list(seen)
+    used = (
+        [name for own in named.values() for name in own]
+        if isinstance(named, dict)
+        else [str(name) for name in seen]
+    )
     if options.missing_views == "error":
         tables.check_missing(features, used)
     counts = {
@@ -156,7 +160,7 @@ def _training(
         if kernel.takes_units and not isinstance(kernel, Overlap)
     }
     tables.check_constant(seen[[name for name in dict.fromkeys(used) if name not in counts]])
-    left = [name for name in seen if name not in used]
+    left = [str(name) for name in seen if name not in used]
     if left:
         say(f"In no view, and not used: {listed(left)}.")
     return model, X_train, y[train], test

@@ -124,7 +124,7 @@ def rows_to_fit(options: Options) -> tuple[pd.DataFrame, np.ndarray]:
     )
     for name in options.category:
         if name not in features:
-            hint = did_you_mean(name, list(features))
+            hint = did_you_mean(name, [str(column) for column in features])
             raise ValueError(f"--category names the column {name!r}, from which nothing is predicted; {hint}")
     features = features.astype(dict.fromkeys(options.category, "category"))
     return features.astype({name: str for name in may_be_text(features) if name in options.group}), y

@@ -41,7 +41,7 @@ from bayesmkl.kernels.normalize import (
     normalized_kernel,
 )
 from bayesmkl.kernels.presence import column_means, present_views, with_means
-from bayesmkl.kernels.slopes import InUnits, Slopes, normalized_slopes
+from bayesmkl.kernels.slopes import Scaled, Slopes, normalized_slopes
 from bayesmkl.kernels.sparse import columns_of, is_sparse, validate_sparse
 from bayesmkl.kernels.tables import MISSING, ColumnPlan, kernels_by_kind, read_frame
 from bayesmkl.kernels.together import TOGETHER, Together, ViewKernels
@@ -233,6 +233,9 @@ class KernelBank(TransformerMixin, BankAlgebra):
     'gaussian(width=2) · right'
     """
 
+    X_train_: Any
+    locations_: Any
+    scales_: Any
     _nan_remedy = ""  # of estimators
     _with_together = False  # whether a fit appends the part "views together"; estimators say so
 
@@ -484,10 +487,10 @@ class KernelBank(TransformerMixin, BankAlgebra):
         read_by_view("kernels", self.kernels, as_kernels)
         check_flag("scale", self.scale)
         # a copy: the caller may change theirs
-        table = X if isinstance(X, CheckedTable) else self._validate(X, copy=True)
+        table: Any = X if isinstance(X, CheckedTable) else self._validate(X, copy=True)
         samples, codes, X_train = None, None, table  # of sparse samples
         if isinstance(table, CheckedTable):
-            X_train = self._take(X) if table is X else table.values
+            X_train = self._take(table) if table is X else table.values
             samples, codes = table.samples, table.codes
         weights = None if sample_weight is None else check_weights(sample_weight, len(X_train))
         if weights is not None and self.landmarks is not None:
@@ -501,7 +504,8 @@ class KernelBank(TransformerMixin, BankAlgebra):
                 self.column_plan_.refuse(view.columns, "", ["yes or no", "categories"])
         functions = self._functions(views, codes)
         normalize = per_view("normalize", given_normalize, views)
-        kernels, self.own_columns_ = [], {}
+        kernels: list[Kernel] = []
+        self.own_columns_: dict[int, np.ndarray] = {}
         for view, own in zip(views, functions, strict=True):
             for function, columns in own:
                 if columns is not view.columns:
@@ -991,7 +995,7 @@ class KernelBank(TransformerMixin, BankAlgebra):
                 )
             view = self.views_[self.view_positions_[m]]
             scales = None if self.scales_ is None or found is None else self.scales_[view.columns]
-            yield view, found if scales is None or found is None else InUnits(found, scales)
+            yield view, found if scales is None or found is None else Scaled(found, 1.0, scales)
 
     def _refuse_gates_of_own_views(self) -> None:
         for m, kernel in enumerate(self.kernels_):

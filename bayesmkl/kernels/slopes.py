@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -85,40 +85,12 @@ def normalized_slopes(
     found: Slopes = _Plain(moved, between, own, forms, own_forms)
     for normalizer in normalizers:
         if isinstance(normalizer, Trace):
-            found = _Scaled(found, normalizer)
+            found = Scaled(found, normalizer.scale)
         elif isinstance(normalizer, Center):
             found = _Centered(found, normalizer)
         else:
             found = _OfUnitLength(found, normalizer)
     return found
-
-
-class InUnits:
-    """Slopes by columns as they are, of a kernel that compares columns divided by their scales."""
-
-    def __init__(self, slopes: Slopes, scales: np.ndarray) -> None:
-        self.slopes, self.scales = slopes, scales
-        self.values, self.own_values = slopes.values, slopes.own_values
-
-    def over_rows(self, factors: np.ndarray) -> np.ndarray:
-        """Return sums over rows."""
-        return self.slopes.over_rows(factors) / self.scales
-
-    def over_own_rows(self, factors: np.ndarray) -> np.ndarray:
-        """Return sums over rows of kernels between rows."""
-        return self.slopes.over_own_rows(factors) / self.scales
-
-    def over_train(self, factors: np.ndarray) -> np.ndarray:
-        """Return sums over training samples."""
-        return self.slopes.over_train(factors) / self.scales
-
-    def variance(self, factors: np.ndarray) -> np.ndarray:
-        """Return variances of sums."""
-        return self.slopes.variance(factors) / self.scales**2
-
-    def of_diagonal(self) -> np.ndarray:
-        """Return slopes of similarities to themselves."""
-        return self.slopes.of_diagonal() / self.scales
 
 
 class _Plain:
@@ -164,27 +136,32 @@ class _Plain:
         return 2.0 * both.diagonal()[:, None] * self.X
 
 
-class _Scaled:
-    """A kernel times a number."""
+class Scaled:
+    """A kernel times a number, by columns that are divided by `units`."""
 
-    def __init__(self, of: Slopes, by: Trace) -> None:
-        self.of, self.scale = of, by.scale
-        self.values, self.own_values = of.values * by.scale, of.own_values * by.scale
+    def __init__(self, of: Slopes, scale: float, units: Any = 1.0) -> None:
+        self.of, self.scale, self.factor = of, scale, scale / units
+        self.values, self.own_values = of.values * scale, of.own_values * scale
 
     def over_rows(self, factors: np.ndarray) -> np.ndarray:
-        return self.scale * self.of.over_rows(factors)
+        """Return sums over rows."""
+        return self.factor * self.of.over_rows(factors)
 
     def over_own_rows(self, factors: np.ndarray) -> np.ndarray:
-        return self.scale * self.of.over_own_rows(factors)
+        """Return sums over rows of the kernel between rows."""
+        return self.factor * self.of.over_own_rows(factors)
 
     def over_train(self, factors: np.ndarray) -> np.ndarray:
-        return self.scale * self.of.over_train(factors)
+        """Return sums over training samples."""
+        return self.factor * self.of.over_train(factors)
 
     def variance(self, factors: np.ndarray) -> np.ndarray:
-        return self.scale * self.of.variance(factors)
+        """Return variances of sums over rows."""
+        return self.factor**2 / self.scale * self.of.variance(factors)
 
     def of_diagonal(self) -> np.ndarray:
-        return self.scale * self.of.of_diagonal()
+        """Return derivatives of similarities of rows to themselves."""
+        return self.factor * self.of.of_diagonal()
 
 
 class _Centered:

@@ -21,13 +21,13 @@ from bayesmkl.kernels.views import (
     Label,
     View,
     column_labels,
-    column_names,
     refuse_other_columns,
 )
 
 UNSEEN, MISSING = -1.0, -2.0  # codes of categories that no training sample has, and of no category
 ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}([T ].*)?$")
 FEW_TEXTS = 20  # different texts that are categories, however few samples there are
+REAL = (int, float, Decimal, np.number)
 DATES = ("date", "timestamp", "period", "time")
 ORDERED, FLAGS, CATEGORIES, NUMBERS, UNUSABLE = "grades", "yes or no", "categories", "numbers", "unusable"
 EXPECTED = {FLAGS: "True and False", CATEGORIES: "categories", ORDERED: "grades", NUMBERS: "numbers"}
@@ -273,52 +273,42 @@ def _with_columns(X: Any, new: Mapping[int, np.ndarray]) -> Any:
 def _read(every: pd.Series, dtype: Any, name: str) -> tuple[str, tuple[Any, ...], str]:
     """Return the kind of a column, its levels, and what is wrong with it."""
     values, text = every.dropna(), str(dtype).lower()
+    is_category = text.startswith(("categor", "enum", "dictionary"))
     if len(values) == 0:
         return NUMBERS, (), ""  # which are missing, and reported as such
-    if getattr(dtype, "ordered", False) and hasattr(dtype, "categories"):
+    if getattr(dtype, "ordered", False) and is_category:
         return ORDERED, tuple(plain_label(level) for level in dtype.categories), ""
-    is_category = text.startswith(("categor", "enum", "dictionary"))
-    if not is_category:
-        if values.dtype.kind == "b" or _all_are(values, (bool, np.bool_)):
-            kind = FLAGS if len(values) == len(every) else CATEGORIES
-            return kind, (False, True), ""
-        if values.dtype.kind in "iuf" or _all_are(values, (int, float, Decimal, np.number), (bool, complex)):
-            return NUMBERS, (), ""
-        if text.startswith(("timedelta", "duration")) or values.dtype.kind == "m":
-            return (
-                UNUSABLE,
-                (),
-                f'holds durations. Divide them by their unit: `X["{name}"] / pd.Timedelta(days=1)`.',
-            )
-        if (
-            text.startswith(DATES)
-            or values.dtype.kind == "M"
-            or _all_are(values, (datetime.date, datetime.time))
-        ):
-            return UNUSABLE, (), f"holds dates. {DAYS.format(name)}"
-        if not _all_are(values, str):
-            kinds = sorted({type(value).__name__ for value in values})
-            return (
-                UNUSABLE,
-                (),
-                f"holds values of type {' and '.join(kinds)}, such as {shown(values.iloc[0])}. Make all of them "
-                "numbers or all text, or leave the column out.",
-            )
-    levels = tuple(sorted({plain_label(value) for value in values}, key=str))
-    if is_category or len(levels) <= max(FEW_TEXTS, len(values) // 2):
-        if not is_category and len(levels) > 1 and all(ISO_DATE.match(level) for level in levels):
-            return UNUSABLE, (), f"holds dates as text. Read them with `pd.to_datetime`. {DAYS.format(name)}"
-        return CATEGORIES, levels, ""
-    if all(ISO_DATE.match(level) for level in levels):
-        return UNUSABLE, (), f"holds dates as text. Read them with `pd.to_datetime`. {DAYS.format(name)}"
+    if not is_category and (values.dtype.kind == "b" or _all_are(values, (bool, np.bool_))):
+        return (FLAGS if len(values) == len(every) else CATEGORIES), (False, True), ""
+    if not is_category and (values.dtype.kind in "iuf" or _all_are(values, REAL, (bool, complex))):
+        return NUMBERS, (), ""
+    if is_category or _all_are(values, str):
+        levels = tuple(sorted({plain_label(value) for value in values}, key=str))
+        why = "" if is_category else _why_no_categories(values, levels, name)
+        return (UNUSABLE, (), why) if why else (CATEGORIES, levels, "")
+    kinds = " and ".join(sorted({type(value).__name__ for value in values}))
+    why = f"holds values of type {kinds}, such as {shown(values.iloc[0])}. Make all of them numbers or all text."
+    if text.startswith(("timedelta", "duration")) or values.dtype.kind == "m":
+        why = f'holds durations. Divide them by their unit: `X["{name}"] / pd.Timedelta(days=1)`.'
+    elif (
+        text.startswith(DATES) or values.dtype.kind == "M" or _all_are(values, (datetime.date, datetime.time))
+    ):
+        why = f"holds dates. {DAYS.format(name)}"
+    return UNUSABLE, (), why
+
+
+def _why_no_categories(values: pd.Series, levels: tuple[str, ...], name: str) -> str:
+    """Return what is wrong with text as categories; empty if nothing is."""
+    if len(levels) > 1 and all(map(ISO_DATE.match, levels)):
+        return f"holds dates as text. Read them with `pd.to_datetime`. {DAYS.format(name)}"
+    if len(levels) <= max(FEW_TEXTS, len(values) // 2):
+        return ""
     what = f"holds {len(levels)} different texts, such as {shown(levels[0])}"
     if pd.to_numeric(values, errors="coerce").notna().all():
-        return UNUSABLE, (), f'{what}: numbers that are text. Use `pd.to_numeric(X["{name}"])`.'
+        return f'{what}: numbers that are text. Use `pd.to_numeric(X["{name}"])`.'
     return (
-        UNUSABLE,
-        (),
-        f"{what}: an identifier, or free text. Leave it out, make numbers of it (TfidfVectorizer), or "
-        f'declare categories, `X["{name}"].astype("category")`.',
+        f"{what}: an identifier, or free text. Leave it out, make numbers of it (TfidfVectorizer), or declare "
+        f'categories, `X["{name}"].astype("category")`.'
     )
 
 
@@ -352,10 +342,10 @@ def _encoded(column: Column, values: pd.Series, keep_missing: bool) -> np.ndarra
     known = values.notna().to_numpy()
     found = np.full(len(values), np.nan)
     if kind == NUMBERS:
-        given = values[known]
-        if not _all_are(given, (int, float, Decimal, np.number), (bool, complex)):
-            raise _changed(label, kind, (), _example(given))
-        found[known] = given.astype(np.float64)
+        numbers = values[known]
+        if not _all_are(numbers, REAL, (bool, complex)):
+            raise _changed(label, kind, (), _example(numbers))
+        found[known] = numbers.astype(np.float64)
         return found
     given = [plain_label(value) for value in values[known]]
     different = list(dict.fromkeys(given))
@@ -399,10 +389,3 @@ def refuse_target(X: Any, y: Any, views: Sequence[View]) -> None:
                     f"`X` must not hold the target; its column {names[j]!r} in the view {view.name!r} is `y`. Leave "
                     f"it out: `X.drop(columns={names[j]!r})`."
                 )
-
-
-def unused(labels: Sequence[Label] | None, n_features: int, used: Iterable[np.ndarray]) -> list[str]:
-    """Return the names of the columns that nothing uses."""
-    left = np.setdiff1d(np.arange(n_features), np.concatenate([np.empty(0, int), *used]))
-    names = column_names(n_features, labels)
-    return [names[j] for j in left]

@@ -113,7 +113,7 @@ def _refuse_overlap(resolved: Sequence[View], given: Sequence[Any], labels: Sequ
     patterns = [view for view, wanted in zip(resolved, given, strict=True) if _has_pattern(wanted, labels)]
     for view in patterns:
         for other in resolved:
-            shared = np.intersect1d(view.columns, other.columns) if other is not view else []
+            shared: Any = np.intersect1d(view.columns, other.columns) if other is not view else []
             if len(shared):
                 raise ValueError(
                     f"`views` must not share columns by a pattern; {view.name!r} and {other.name!r} both have "

@@ -335,7 +335,7 @@ def permutation_table(
         X = step.transform(X)
     rows = estimator._validate_rows(X)
     if bank.column_plan_ is not None and bank.column_plan_.columns:
-        X = CheckedTable(rows, None, None)  # codes of categories in place of their labels
+        X = CheckedTable(rows, None, None)  # type: ignore[assignment]  # codes of categories, not labels
     scorer, y = check_scoring(estimator, scoring), np.asarray(y)
     names, columns = [view.name for view in bank.views_], [np.asarray(view.columns) for view in bank.views_]
     found = np.empty((len(names), n_repeats))

@@ -39,7 +39,7 @@ from bayesmkl.discriminative import LapMKLClassifier, LMKLClassifier, MKLClassif
 from bayesmkl.gp import Design, Marginal
 from bayesmkl.kernels import Gaussian, Linear, Overlap, Tanimoto
 from bayesmkl.kernels.tables import ColumnPlan
-from bayesmkl.posterior import permutation_table, view_table
+from bayesmkl.posterior import feature_table, permutation_table, view_table
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),  # of fits that are cut short
@@ -329,6 +329,14 @@ def test_standardization_is_that_of_a_pipeline(rng):
         for new in (X, X + 0.1):
             a, b = inside.predict(new), outside.predict(scaler.transform(new))
             np.testing.assert_allclose(a, b, rtol=1e-7, atol=1e-9)
+    tables = [
+        feature_table(model, per="unit", random_state=0).set_index("feature") for model in (inside, outside)
+    ]
+    units = pd.Series(scaler.scale_, list("abc"))
+    for column in ("mean", "lower", "upper"):
+        np.testing.assert_allclose(
+            tables[0][column] * units, tables[1][column] * (units / units), rtol=1e-5, atol=1e-8
+        )
     again = make_pipeline(StandardScaler().set_output(transform="pandas"), BEMKLRegressor(views=views)).fit(
         X, y
     )
