@@ -311,7 +311,7 @@ def test_units_of_covariates_do_not_matter(fitted, table, unit):
 @pytest.mark.heavy
 def test_relevance_and_draws_keep_the_design(fitted):
     found = relevance(fitted).set_index("without")
-    assert found.loc["signal", "verdict"] == "needed"
+    assert found.loc["signal", "verdict"] == "clear"
     assert found.loc["noise", "elpd_diff"] < 2.0
     tree = to_datatree(fitted, 50, random_state=0)["posterior"]
     assert tree["covariate_effects"].dims == ("chain", "draw", "covariate")

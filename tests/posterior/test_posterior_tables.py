@@ -300,7 +300,7 @@ def test_tables_predictions_files_and_refits_go_with_it(model, tmp_path):
     assert view_table(model, shares=True)["share"].sum() == pytest.approx(1.0)
     found = diagnose(model, n_draws=100, random_state=0)
     assert found["sampling"]["rhat"] == model.rhat_
-    assert relevance(model, by="all")["verdict"][0] == "signal"
+    assert relevance(model, by="all")["verdict"][0] == "clear"
     elpd, *_ = model._refit(
         model._stored_training().select([0, 1]), kept=np.array([0, 1])
     )  # of the view v0 alone

@@ -25,7 +25,8 @@ from bayesmkl.posterior.diagnose import _why_not, signal_section, sizes_of_draws
 from bayesmkl.posterior.evaluated import evaluate_model
 from bayesmkl.posterior.fitted import fitted_bemkl
 from bayesmkl.posterior.loo import leave_each_out, leave_one_out_of_draws
-from bayesmkl.posterior.relevance import intercept_only, refits_of
+from bayesmkl.posterior.relevance import intercept_only, refits_of, word_of
+from bayesmkl.posterior.verdicts import Verdict, sentence, verdicts
 
 N = 24
 FEW = Marginal(n_points=200, n_draws=200)
@@ -189,7 +190,8 @@ def test_draws_of_precisions_are_in_the_cavities(gibbs_regression_model):
 def test_table_says_what_is_needed(inference):
     model, _ = fitted("regression", inference=inference, bank=SIMPLE)
     table = relevance(model).set_index("without")
-    assert table["verdict"].tolist() == ["signal", "needed", "not shown"]
+    assert table["verdict"].tolist() == ["clear", "clear", "no evidence"]
+    assert set(table["verdict_by"]) == {"elpd"}
     assert table.index.tolist() == ["all", "signal", "noise"]
     assert table["share"]["signal"] == pytest.approx(model.kernel_shares_[0])
     assert ("elbo_diff" in table) == (inference == "vb")
@@ -240,7 +242,7 @@ def test_markov_chains_know_no_evidence(nuts_model, gibbs_several_model):
         (row,) = relevance(model, by="all").to_dict("records")
         assert "log_evidence_diff" not in row
         assert np.isnan(row["pareto_k"])
-        assert row["verdict"] == "signal"
+        assert (row["verdict"], row["verdict_by"]) == ("clear", "elpd")
 
 
 @pytest.mark.heavy
@@ -252,7 +254,8 @@ def test_labels_of_several_classes_have_no_evidence_and_several_labels_have():
     model.fit(X, classes)
     table, signal = relevance(model), diagnose(model, n_draws=100, random_state=0)["signal"]
     assert "log_evidence_diff" not in table
-    assert table["verdict"][0] == signal["verdict"].replace("good", "signal") == "signal"
+    assert (table["verdict"][0], table["verdict_by"][0], signal["verdict"]) == ("clear", "elpd", "good")
+    assert {verdict.word for verdict in verdicts(model).values()} == {"not shown"}
     assert "log_evidence_diff" not in signal
     assert np.isnan(model.log_evidence_).all()
     assert np.isfinite(relevance(model.fit(X, labels))["log_evidence_diff"]).all()
@@ -262,7 +265,7 @@ def test_labels_of_several_classes_have_no_evidence_and_several_labels_have():
 def test_short_chains_are_refitted_with_a_warning(gibbs_regression_model):
     with pytest.warns(ConvergenceWarning, match="3 of 4 refits did not converge"):
         table = relevance(gibbs_regression_model)
-    assert table["verdict"].tolist() == ["signal", "needed", "not shown", "not shown"]
+    assert table["verdict"].tolist() == ["clear", "clear", "no evidence", "no evidence"]
 
 
 def test_numbers_of_a_prior_are_those_of_the_kernels_kept():
@@ -279,7 +282,54 @@ def test_numbers_of_a_prior_are_those_of_the_kernels_kept():
 def test_landmarks_stay_where_they_are():
     X, y = samples()
     model = BEMKLRegressor(KernelBank([Gaussian(width=1)], landmarks=8), tol=1e-4).fit(X, y)
-    assert relevance(model, by="all")["verdict"][0] == "signal"
+    assert relevance(model, by="all")["verdict"][0] == "clear"
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("estimator", [GPMKLRegressor, GPMKLClassifier])
+def test_verdicts_are_those_of_refits(estimator, seed):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(50, 6))
+    y = np.sin(X[:, 0]) + rng.normal(size=50)
+    bank = KernelBank("auto", views={"a": [0, 1], "b": [2, 3], "c": [4, 5]})
+    model = estimator(bank, random_state=0).fit(X, y if estimator is GPMKLRegressor else y > 0)
+    before = vars(model).copy()
+    found = verdicts(make_pipeline(model))
+    assert vars(model) == before
+    assert verdicts(model) == found
+    assert list(found) == ["all views", "a", "b", "c", "views together"]
+    table = relevance(model).set_index("without")
+    for name, verdict in found.items():
+        by_refit = table.loc[name.replace("all views", "all")]
+        assert verdict.log_bayes_factor == pytest.approx(by_refit["log_evidence_diff"], abs=0.3)
+        assert verdict.word == word_of(verdict.log_bayes_factor)
+        assert by_refit["verdict"] == word_of(by_refit["log_evidence_diff"])
+
+
+def test_one_view_has_the_verdict_of_all_and_bounds_have_none(regression_model):
+    X, y = samples()
+    model = GPMKLRegressor(KernelBank("auto", views={"all of it": [0, 1]}), inference=FEW).fit(X[:, :2], y)
+    found = verdicts(model)
+    assert found["all of it"] == found["all views"]
+    assert {verdict.word for verdict in verdicts(regression_model).values()} == {"not shown"}
+    assert "was not tested" in sentence(verdicts(regression_model))
+
+
+@pytest.mark.parametrize(
+    ("every", "views", "expected"),
+    [
+        (-0.4, {"a": 0.2}, "No evidence that these views predict the outcome (log Bayes factor -0.4)."),
+        (-2.0, {"a": -1.5}, "Evidence against the claim that these views predict the outcome (log Bayes"),
+        (9.0, {"a": 4.0, "b": 2.0, "c": 0.3}, "a and b predict the outcome; c: not shown."),
+        (9.0, {"a": 4.0}, "a predicts the outcome."),
+        (9.0, {"a": 0.1, "b": 0.2}, "These views predict the outcome (log Bayes factor 9.0); which of them"),
+        (np.nan, {"a": np.nan}, "Whether these views predict the outcome was not tested"),
+    ],
+)
+def test_sentence_claims_what_verdicts_support(every, views, expected):
+    found = {name: Verdict(value, word_of(value)) for name, value in {"all views": every, **views}.items()}
+    assert sentence(found).startswith(expected)
 
 
 def test_models_that_cannot_be_refitted_say_what_to_do(unlabeled_model, incomplete_model, features):
@@ -360,7 +410,7 @@ def test_labels_of_nothing_have_no_signal():
     model = BEMKLClassifier(bank, tol=1e-4, intermediate_scale=1.0).fit(X, y)
     found = section(model)
     assert found.verdict == "caution"
-    assert found.advice.startswith("No signal")
+    assert found.advice.startswith("No evidence that the kernels predict the outcome (by left-out samples")
     reweighted = leave_each_out(fitted_bemkl(model), 200, np.random.default_rng(0))  # why there are folds
     assert reweighted.n_bad > 0.9 * 60
     gain = reweighted.elpd_i - refits_of(fitted_bemkl(model)).without_kernels().elpd_i
@@ -387,7 +437,7 @@ def of_product():
 def test_a_product_of_two_views_is_found_where_views_alone_show_no_signal(of_product):
     model, X, y = of_product
     alone = GPMKLRegressor(BANK_INTERACTIONS, together=False, inference=QUICK, random_state=0).fit(X, y)
-    assert relevance(alone, by="all")["verdict"][0] == "no signal"
+    assert relevance(alone, by="all")["verdict"][0] not in ("clear", "weak")
     table = interaction_table(model, random_state=0).set_index("views")
     assert list(table.index[:2]) == ["views together", "a × b"]
     assert table["share_lower"].iloc[:2].min() > 0.5
@@ -396,7 +446,7 @@ def test_a_product_of_two_views_is_found_where_views_alone_show_no_signal(of_pro
     assert table["share"].iloc[0] == pytest.approx(shares["views together"], abs=0.03)
     assert table["share"].iloc[1:].sum() == pytest.approx(table["share"].iloc[0], abs=1e-8)
     refits = relevance(model).set_index("without")
-    assert refits.loc["views together", "verdict"] == "needed"
+    assert refits.loc["views together", "verdict"] == "clear"
     assert refits.loc[["a", "b"], "elpd_diff"].min() > refits.loc["views together", "elpd_diff"] - 5
 
 
