@@ -229,7 +229,8 @@ def without_pictures(wanted: bool) -> Iterator[None]:
             Path(path).write_bytes(b"")
 
     stubs: dict[tuple[Any, str], Callable[..., Any]] = {
-        (posterior, name): lambda *args, **kwargs: Figure() for name in ("plot_elbo", "plot_kernel_weights")
+        (posterior, name): lambda *args, **kwargs: Figure()
+        for name in ("plot_elbo", "plot_kernel_weights", "plot_views")
     }
     stubs[fitting, "picture"] = lambda *args, **kwargs: ("picture.png", Figure())
     stubs[posterior, "save_posterior"] = lambda model, path, **options: path.write_bytes(b"")
