@@ -23,7 +23,8 @@ mean = 1 / (1 + np.exp(-2 * np.sin(X[:, 0]) - X[:, 1]))
 y = rng.beta(20 * mean, 20 * (1 - mean))
 
 # The estimator computes the kernels. Only the factors of the kernels are needed from it.
-program = GPMKLRegressor(KernelBank(Gaussian(width=2), views=views)).numpyro_model(X, y)
+bank = KernelBank(Gaussian(width=2), views=views)
+program = GPMKLRegressor(bank, together=False).numpyro_model(X, y)
 factors = program.data["factors"]  # Cholesky factors, (n_kernels, n_samples, n_samples)
 
 

@@ -177,7 +177,7 @@ def test_examples_are_there_and_run(name):
 # ---------------------------------------------------------------------- fitted models are as their docstrings say
 
 # Attributes that only some of the estimators make use of; the others have them, and they are None.
-OF_THE_BASE_CLASS = {"training_factors_"}
+OF_THE_BASE_CLASS = {"training_factors_", "together_"}
 N_SAMPLES, N_FEATURES = 30, 4
 
 

@@ -26,6 +26,7 @@ from bayesmkl.posterior.refine import TwinCheck, check_twin, refine_posterior
 from bayesmkl.posterior.relevance import interaction_table, relevance
 from bayesmkl.posterior.summary import summary, view_table
 from bayesmkl.posterior.tables import effect_table, kernel_table, task_table
+from bayesmkl.posterior.verdicts import verdicts
 from bayesmkl.posterior.views import inclusion_table, permutation_table, value_of_view
 
 __all__ = [
@@ -68,5 +69,6 @@ __all__ = [
     "task_table",
     "to_datatree",
     "value_of_view",
+    "verdicts",
     "view_table",
 ]

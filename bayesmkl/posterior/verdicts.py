@@ -13,7 +13,15 @@ from bayesmkl._utils.threads import blas_threads_for
 from bayesmkl.gp.hyperposterior import HOPELESS_K
 from bayesmkl.gp.smaller import smaller_evidence
 from bayesmkl.posterior.fitted import FittedBEMKL, fitted_bemkl, public
-from bayesmkl.posterior.relevance import AGAINST, PREDICTS, UNKNOWN, ProcessRefits, why_no_refits, word_of
+from bayesmkl.posterior.relevance import (
+    AGAINST,
+    NO_EVIDENCE,
+    PREDICTS,
+    UNKNOWN,
+    ProcessRefits,
+    why_no_refits,
+    word_of,
+)
 
 ALL_VIEWS = "all views"
 MOST_VIEWS = 32  # of which each has a verdict
@@ -58,9 +66,10 @@ def verdicts(model: BaseEstimator) -> dict[str, Verdict]:
     dict of Verdict
         By names of views, or of kernels where these were precomputed and have none; first "all views", which compares
         the model with one without kernels. A view is compared with the model of the other views: it is not needed
-        where others say the same. Log Bayes factors are NaN, and the word is "not shown", where there is no evidence
-        to compare: of BEMKL, with landmarks, of several classes, of Markov chains, and of single views where there
-        are more than 32. Use :func:`relevance` there.
+        where others say the same, and its word is no better than "no evidence" where all views have none. Log Bayes
+        factors are NaN, and the word is "not shown", where there is no evidence to compare: of BEMKL, with landmarks,
+        of several classes, of Markov chains, and of single views where there are more than 32. Use :func:`relevance`
+        there.
 
     Raises
     ------
@@ -121,6 +130,8 @@ def _verdicts(fitted: FittedBEMKL) -> dict[str, Verdict]:
             )
         gain = float(estimator.log_evidence_ - estimator._in_nats(log_evidence))
         found[name] = unknown if pareto_k > HOPELESS_K else Verdict(gain, word_of(gain))
+        if found[name].predicts and found[ALL_VIEWS].word in (NO_EVIDENCE, AGAINST):
+            found[name] = Verdict(gain, NO_EVIDENCE)  # one of several, the best of which looks good by chance
     return found
 
 

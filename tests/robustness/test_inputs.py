@@ -262,7 +262,8 @@ def test_kernels_without_a_feature_space_are_refused_or_named_once(name):
     first = stack()[:, :, 0]
     triangle = np.triu(np.full(first.shape, 0.3), 1)
     for flaw in (first + triangle, np.tanh(X @ X.T - 1.0), -first):
-        kernels, model, more = stack().copy(), quick(name, "precomputed"), extra(name)
+        sums = {"together": False} if name.startswith("GPMKL") else {}
+        kernels, model, more = stack().copy(), quick(name, "precomputed", **sums), extra(name)
         kernels[:, :, 0] = flaw
         if name in DISCRIMINATIVE:
             assert_refused(lambda m=model, k=kernels: m.fit(k, target_of(name), **extra(name)), "X")
@@ -535,7 +536,9 @@ def test_kernels_of_rows_are_the_rows(name):
     kernels = KernelBank([Gaussian(width=2.0), Linear()], normalize=None)
     fixed = kernels.fit(X)
     own = {"fallback": False} if "LMKL" in name and "CLMKL" not in name else {}  # gate features decide it
-    inside, outside = quick(name, kernels, **own), quick(name, "precomputed")
+    own |= {"gate_kernel": "own"} if name == "LDMKLClassifier" else {}
+    of_view = {"kernel_views": ["all", "all"]} if name.startswith("GPMKL") else {}
+    inside, outside = quick(name, kernels, **own), quick(name, "precomputed", **of_view)
     if name == "LapMKLClassifier":
         inside, outside = (
             quick(name, k, distances=d) for k, d in ((kernels, distances), ("precomputed", distances(X)))

@@ -71,6 +71,7 @@ from bayesmkl.kernels.stacks.base import Stack
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.kernels.stacks.packed import unheld
 from bayesmkl.kernels.tables import read_frame
+from bayesmkl.kernels.together import TOGETHER
 from bayesmkl.outcomes import Gaussian, Heteroscedastic, StudentT
 from bayesmkl.outcomes.base import Likelihood, repeated
 
@@ -294,9 +295,10 @@ class BaseGPMKL(CompletingMKL):
             if not isinstance(error.args[0], int):
                 raise
             name = self.kernel_names_[error.args[0]]
+            of_others = ", since a kernel of a view is not" if name == TOGETHER else ""
             raise ValueError(
-                f"`X`: kernel {name!r} is not positive semidefinite, and no covariance of a Gaussian process. Leave "
-                "it out, or replace its negative eigenvalues by zero."
+                f"`X`: kernel {name!r} is not positive semidefinite{of_others}, and no covariance of a Gaussian "
+                "process. Leave it out, or replace its negative eigenvalues by zero."
             ) from error
 
     def _find_posterior(self, stack: DenseStack, targets: np.ndarray) -> None:
