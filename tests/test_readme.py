@@ -75,9 +75,7 @@ PAGES_WITH_CODE = [page for page in PAGES if blocks_of(page.read_text(encoding="
 def test_intervals_of_the_readme_are_those_of_the_exact_posterior():
     """What the second block prints, beside the committed reference of the same hundred tumors."""
     _, second = blocks_of((ROOT / "README.md").read_text(encoding="utf-8"))
-    rows = re.findall(
-        r"^ *(gaussian.*?|views together)((?: +-?\d\.\d\d){3})$", second.output, re.MULTILINE
-    )
+    rows = re.findall(r"^ *(gaussian.*?|views together)((?: +-?\d\.\d\d){3})$", second.output, re.MULTILINE)
     printed = {name: [float(number) for number in numbers.split()] for name, numbers in rows}
     path = ROOT / "benchmarks" / "results" / "reference_posteriors" / "a_wdbc_100_nested.json"
     reference = json.loads(path.read_text(encoding="utf-8"))
