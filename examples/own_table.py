@@ -28,12 +28,9 @@ scaler = StandardScaler().set_output(transform="pandas")
 model = make_pipeline(scaler, GPMKLClassifier(KernelBank("auto", views=views), random_state=0))
 model.fit(X_train, y_train)
 
-print("Part of the variance that each view explains, with 94 % interval:")
-print(
-    view_table(model)[["view", "explained", "explained_lower", "explained_upper"]]
-    .round(2)
-    .to_string(index=False)
-)
+print("Effect of each view, part of the variance that it explains with 94 % interval, and evidence for it:")
+columns = ["view", "effect", "explained", "explained_lower", "explained_upper", "verdict"]
+print(view_table(model)[columns].round(2).to_string(index=False))
 print("\nAre predictions worse without it?")
 print(relevance(model)[["without", "elpd_diff", "se", "verdict"]].round(1).to_string(index=False))
 print(f"\naccuracy on {len(X_test)} test samples: {model.score(X_test, y_test):.3f}")

@@ -490,7 +490,7 @@ class KernelBank(TransformerMixin, BankAlgebra):
         table: Any = X if isinstance(X, CheckedTable) else self._validate(X, copy=True)
         samples, codes, X_train = None, None, table  # of sparse samples
         if isinstance(table, CheckedTable):
-            X_train = self._take(table) if table is X else table.values
+            X_train = self._take(X) if isinstance(X, CheckedTable) else table.values
             samples, codes = table.samples, table.codes
         weights = None if sample_weight is None else check_weights(sample_weight, len(X_train))
         if weights is not None and self.landmarks is not None:

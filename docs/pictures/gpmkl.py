@@ -65,7 +65,7 @@ models = [
     (process, truth, 0.16, "o", BLUE, "GPMKL (of variance)"),
 ]
 for model, true, shift, marker, color, label in models:
-    table = kernel_table(model).set_index("view").loc[list(sample.views)]
+    table = kernel_table(model, shares=True).set_index("view").loc[list(sample.views)]
     lower, upper = table["share_lower"].to_numpy(), table["share_upper"].to_numpy()
     mean = table["share"].to_numpy()
     held.append(int(((lower <= true) & (true <= upper))[sample.kernel_weights > 0].sum()))
