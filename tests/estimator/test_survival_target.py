@@ -88,10 +88,9 @@ ENTRY = [*EVENT, ("entry", "f8")]
 @pytest.mark.parametrize(
     ("y", "message"),
     [
-        ([1.0, 2.0], "must be a structured array .* got an array of float64 of shape"),
-        ([(True, 1.0)], "must be a structured array"),
-        (pd.DataFrame({"event": [True], "time": [1.0]}), "np.rec.fromarrays"),
-        (rows([[(True, 1.0)]]), "must be a structured array"),
+        ([1.0, 2.0], "a structured array .* got an array of float64 of shape"),
+        (pd.DataFrame({"event": [1, 2], "time": [1.0, 2.0]}), "event == code"),
+        (rows([[(True, 1.0)]]), "must be .* a structured array"),
         (rows([]), "at least one sample"),
         (np.ma.MaskedArray(rows([(True, 1.0)])), "masked"),
         (rows([(1.0, 1.0)], [("event", "f8"), ("time", "f8")]), "got 0 boolean and 2 other fields"),

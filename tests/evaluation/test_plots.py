@@ -195,7 +195,7 @@ def test_functions_without_bands_and_names_on_given_axes(seen):
             "`upper` must have a row for",
         ),
         (lambda: plot_survival_functions(TIMES, SURVIVAL, names=["a"]), "`names` must name each of the 3"),
-        (lambda: plot_survival_functions(TIMES, SURVIVAL, y=TIMES), "`y` must be a structured array"),
+        (lambda: plot_survival_functions(TIMES, SURVIVAL, y=TIMES), "`y` must be .* a structured array"),
         (lambda: plot_survival_functions(TIMES, SURVIVAL, ax="left"), "`ax` must be None or Axes"),
         (lambda: plot_survival_calibration([0.5]), "`calibration` must be a SurvivalCalibration; got"),
     ],

@@ -283,7 +283,7 @@ def test_probabilities_of_grades_are_those_of_the_cut_points(grades):
     assert model.score(X, y) > 0.8
     score, std = model.predict_latent(X, return_std=True)
     rough = stats.norm.cdf((model.cut_points_ - score[:, None]) / np.sqrt(1.0 + std[:, None] ** 2))
-    np.testing.assert_allclose(p.cumsum(axis=1)[:, :-1], rough, atol=0.1)
+    np.testing.assert_allclose(p.cumsum(axis=1)[:, :-1], rough, atol=0.15)
 
 
 @pytest.mark.heavy

@@ -296,7 +296,7 @@ def test_data_groups_are_what_the_model_was_given(binary_model, several_model, r
 
 def test_precomputed_kernels_are_given_back(features):
     bank = KernelBank(["rbf", "linear"])
-    stack, y = bank.fit_transform(features), features["größe"]
+    stack, y = bank.fit_transform(features), features["größe"] + features.iloc[:, 0]
     own, given = BEMKLRegressor(bank).fit(features, y), BEMKLRegressor("precomputed").fit(stack, y)
     bare, full = to_datatree(given, 5, random_state=0), to_datatree(given, 5, random_state=0, kernels=stack)
     assert set(bare.children) == ALWAYS
