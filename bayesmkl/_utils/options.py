@@ -203,7 +203,7 @@ class Marginal(_InferenceOptions):
         at least two. They are chosen and weighted so that moments of predictions are those of all points; mean scores
         are exactly these. Their factorizations are kept after the first prediction. "all": predictions from all
         points, several times as slow.
-    share_mcse : float, default=0.04
+    share_mcse : float, default=0.02
         Monte Carlo error, a standard deviation, that shares of kernels and ends of their 94 % intervals have at most
         where `n_points` is None, as far as 512 points allow. It is judged before shares are known, from those of
         prior variances; `share_mcse_` of a model is what came of it.
@@ -224,7 +224,7 @@ class Marginal(_InferenceOptions):
     approximation: str = "ep"
     total_landmarks: int | None = None
     n_read: int | str = 40
-    share_mcse: float = 0.04
+    share_mcse: float = 0.02
 
     name: ClassVar[str] = "marginal"
 

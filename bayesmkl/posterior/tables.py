@@ -636,7 +636,7 @@ def monte_carlo(fitted: FittedBEMKL, chosen: np.ndarray) -> MonteCarlo:
     kept, point = np.unique(draws.point[chosen], return_inverse=True)
     options, constant = estimator._inference(), np.ones((len(kept), 1))
     if np.isnan(estimator.pareto_k_):  # Markov chains
-        return MonteCarlo(point, constant, max(1.0, options.n_points / estimator.ess_))
+        return MonteCarlo(point, constant, max(1.0, options.most_points / estimator.ess_))
     weights = np.column_stack([draws.kernel_weights, draws.group_std])[kept]
     weights = weights + NEAR_ZERO * weights.mean(axis=0) + np.finfo(float).tiny
     parameters = draws.parameters[kept].reshape(len(kept), -1)
