@@ -187,7 +187,7 @@ def plot_views(
     output : label, default=None
         Class or label, where these have kernel weights of their own.
     %(ax)s
-        Explained variance is to the right of it.
+        Explained variance is in its right half.
     %(kernels:kept)s
 
     Returns
@@ -228,7 +228,9 @@ def plot_views(
         longest = min(max(map(len, rows["view"])), LONGEST_GROUP)
         ax, beside = new_axes(7.2 + INCHES_PER_CHARACTER * longest, height, width_ratios=(1.0, 1.0))
     else:
-        beside = ax.inset_axes((1.08, 0.0, 1.0, 1.0), sharey=ax)
+        from mpl_toolkits.axes_grid1 import make_axes_locatable
+
+        beside = make_axes_locatable(ax).append_axes("right", "100%", 0.2, sharey=ax)
     at = np.arange(len(rows))
     colors = [COLORS[0]] * (len(rows) - 2) + ["black", GREY]
     for row, color in zip(at, colors, strict=True):

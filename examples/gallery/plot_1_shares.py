@@ -19,5 +19,5 @@ X, y = load_wdbc(return_X_y=True)
 views = {"mean": slice(0, 10), "error": slice(10, 20), "worst": slice(20, 30)}
 bank = KernelBank([Gaussian(width=1), Gaussian(width=4)], views=views)
 model = make_pipeline(StandardScaler(), GPMKLClassifier(bank, random_state=0)).fit(X[::2], y[::2])
-ax = plt.figure(figsize=(9, 3)).add_axes((0.14, 0.25, 0.36, 0.6))  # and as much space to the right
+_, ax = plt.subplots(figsize=(9, 3), layout="constrained")
 _ = plot_views(model, ax=ax)
