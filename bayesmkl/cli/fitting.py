@@ -210,7 +210,10 @@ def fit_and_write(features: pd.DataFrame, y: np.ndarray, options: Options) -> No
         model.fit(X_train, y_train)
     seconds = time.perf_counter() - started
     on_test = Predictions(model, X_test, y_train=y_train)
-    metrics = evaluated(on_test, y_test, "counts" if options.likelihood in tables.COUNTS else options.task)
+    with tables.notes_of_warnings():
+        metrics = evaluated(
+            on_test, y_test, "counts" if options.likelihood in tables.COUNTS else options.task
+        )
     fitted_rows = runs.row_hashes(X_train, y_train)
     n_copies = int(np.isin(runs.row_hashes(X_test, y_test), fitted_rows).sum())
     with runs.folder_beside(options.out, options.force) as folder:

@@ -453,7 +453,13 @@ class KernelBank(TransformerMixin, BankAlgebra):
 
     def encode(self, X: Any) -> Any:
         """Return samples as a table of numbers, see `ColumnPlan.encode`; arrays are returned as they are."""
-        return X if self.column_plan_ is None else self.column_plan_.encode(X, self.missing_views != "error")
+        if self.column_plan_ is None:
+            return X
+        used = None
+        if hasattr(self, "kernels_"):
+            gates = [kernel.gate_columns for kernel in self.kernels_]
+            used = np.concatenate([*(view.columns for view in self.views_), *gates])
+        return self.column_plan_.encode(X, self.missing_views != "error", used)
 
     def _take(self, table: CheckedTable) -> Any:
         """Learn the columns of a table that was validated, and return a copy of its values."""

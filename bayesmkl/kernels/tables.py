@@ -105,11 +105,11 @@ class ColumnPlan(NamedTuple):
             found.append(Column(position, label, kind, levels, why))
         return cls(labels, tuple(found))
 
-    def encode(self, X: Any, keep_missing: bool = False) -> Any:
+    def encode(self, X: Any, keep_missing: bool = False, used: np.ndarray | None = None) -> Any:
         """Return a table of numbers: what is no number yet becomes a code, -1 of categories that are not known.
 
         Missing categories are NaN if they are to be kept, for samples that lack views, and a category of their own
-        otherwise.
+        otherwise. So are columns that are not `used`, if they are no numbers any more.
 
         Raises
         ------
@@ -127,17 +127,20 @@ class ColumnPlan(NamedTuple):
         if self.columns:
             refuse_other_columns(X, self.labels)
         read = {column.position for column in self.columns}
-        dtypes = list(X.dtypes)
+        dtypes, new = list(X.dtypes), dict[int, np.ndarray]()
         for position, (label, dtype) in enumerate(zip(self.labels, dtypes, strict=False)):
             if position not in read and not _is_plain(dtype):
                 values = values_at(X, position)
                 kind, _, _ = _read(values, dtype, str(label))
-                if kind != NUMBERS:
+                if kind == FLAGS:  # which are 0 and 1
+                    flags = Column(position, label, FLAGS, (False, True), "")
+                    new[position] = _encoded(flags, values, keep_missing)
+                elif kind != NUMBERS and (used is None or position in used):
                     raise _changed(label, NUMBERS, (), _example(values))
-        if not self.columns:
-            return X
-        new = {c.position: _encoded(c, values_at(X, c.position), keep_missing) for c in self.columns}
-        return _with_columns(X, new)
+                elif kind != NUMBERS:
+                    new[position] = np.full(len(X), np.nan)
+        new |= {c.position: _encoded(c, values_at(X, c.position), keep_missing) for c in self.columns}
+        return _with_columns(X, new) if new else X
 
     def codes(self) -> np.ndarray:
         """Return of all columns 0 for numbers and grades, 1 for yes or no, 2 for categories, 3 for no use."""
@@ -261,9 +264,7 @@ def _is_plain(dtype: Any) -> bool:
 def _with_columns(X: Any, new: Mapping[int, np.ndarray]) -> Any:
     names = list(X.columns)
     if hasattr(X, "with_columns"):
-        import polars
-
-        return X.with_columns([polars.Series(names[j], values) for j, values in new.items()])
+        return X.with_columns([type(X[names[j]])(names[j], values) for j, values in new.items()])
     X = X.copy(deep=False)
     for j, values in new.items():
         X[names[j]] = values

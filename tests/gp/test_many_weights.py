@@ -133,7 +133,7 @@ def test_curvature_in_few_directions_is_that_of_most_information(prior, rng, mon
     drawn = [draw_importance(model, mode, 512, np.random.default_rng(seed)) for seed in (0, 1)]
     evidences = [one.log_evidence for one in drawn]
     assert abs(evidences[0] - evidences[1]) < 0.8
-    assert min(one.ess for one in drawn) > 15.0
+    assert min(one.ess for one in drawn) > 12.0
 
 
 def test_the_curvature_of_labels_is_measured_where_it_matters(rng, monkeypatch):

@@ -233,7 +233,7 @@ def test_evidence_is_the_integral_over_all_function_values(name, rng):
             assert np.ptp(log_ratio) < 1e-5
             assert float(found.log_evidence) == pytest.approx(expected, abs=1e-5)
         else:
-            assert error < 0.06
+            assert error < 0.08
             # the first term of the expansion that EP is: a little too low, the more so the stronger the signal
             assert -4 * error - 0.01 < expected - float(found.log_evidence) < 0.4
 

@@ -42,7 +42,6 @@ FORMS = {
     "Dask": (dask_frame, TypeError, r"got a DataFrame, .* Use `\.compute\(\)`\."),
     "Spark": (SparkFrame, TypeError, r"Use `\.toPandas\(\)`\."),
     "xarray": (lambda: xr.Dataset.from_dataframe(FRAME), TypeError, r"must be an array; got a Dataset: "),
-    "a batch": (lambda: pa.RecordBatch.from_pandas(FRAME), TypeError, r"Use `pa\.table\(batch\)`\."),
     "a class": (lambda: pd.DataFrame, TypeError, r"must be an array; got the class DataFrame\."),
     "a dictionary": (lambda: {"a": [1.0], "b": [2.0]}, ValueError, r"must be an array; got \{'a'"),
     "dictionaries": (lambda: FRAME.to_dict("records"), TypeError, r"must hold numbers; got an entry \{'a'"),
