@@ -645,7 +645,18 @@ class KernelBank(TransformerMixin, BankAlgebra):
         return values if self.scales_ is None else (values - self.locations_[columns]) / self.scales_[columns]
 
     def columns_seen(self, m: int) -> np.ndarray:
-        """Return the positions of the columns of its view that kernel `m` sees."""
+        """Return the positions of the columns of its view that a kernel sees.
+
+        Parameters
+        ----------
+        m : int
+            Position of the kernel.
+
+        Returns
+        -------
+        ndarray of int, of shape (n_columns,)
+            Categories for `Overlap`, numbers for the others, where a view has both.
+        """
         own = self.own_columns_.get(m)
         return self.views_[self.view_positions_[m]].columns if own is None else own
 

@@ -228,7 +228,7 @@ def plot_views(
         longest = min(max(map(len, rows["view"])), LONGEST_GROUP)
         ax, beside = new_axes(7.2 + INCHES_PER_CHARACTER * longest, height, width_ratios=(1.0, 1.0))
     else:
-        from mpl_toolkits.axes_grid1 import make_axes_locatable
+        from mpl_toolkits.axes_grid1 import make_axes_locatable  # type: ignore[import-untyped]
 
         beside = make_axes_locatable(ax).append_axes("right", "100%", 0.2, sharey=ax)
     at = np.arange(len(rows))

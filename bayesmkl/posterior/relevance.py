@@ -138,7 +138,7 @@ def relevance(
     See Also
     --------
     interaction_table : Which views act together.
-    bayesmkl.posterior.verdicts.verdicts : Verdicts by evidence without refits.
+    verdicts : Verdicts by evidence without refits.
 
     Notes
     -----

@@ -293,7 +293,7 @@ def test_verdicts_are_those_of_refits(estimator, seed):
     X = rng.normal(size=(50, 6))
     y = np.sin(X[:, 0]) + rng.normal(size=50)
     bank = KernelBank("auto", views={"a": [0, 1], "b": [2, 3], "c": [4, 5]})
-    inference = Marginal(n_points=512)  # evidences of fewer are known to two tenths
+    inference = Marginal(n_points=2048)  # evidences of 512 are known to two tenths
     model = estimator(bank, inference=inference, random_state=0)
     model.fit(X, y if estimator is GPMKLRegressor else y > 0)
     before = vars(model).copy()
