@@ -452,7 +452,18 @@ class KernelBank(TransformerMixin, BankAlgebra):
         return CheckedTable(values, None, self.column_labels_, self.column_plan_, samples)
 
     def encode(self, X: Any) -> Any:
-        """Return samples as a table of numbers, see `ColumnPlan.encode`; arrays are returned as they are."""
+        """Return samples as a table of numbers.
+
+        Parameters
+        ----------
+        X : array or DataFrame of shape (n_rows, n_features)
+            Arrays are returned as they are.
+
+        Returns
+        -------
+        array or DataFrame of shape (n_rows, n_features)
+            With codes in the place of yes and no, grades and categories.
+        """
         if self.column_plan_ is None:
             return X
         used = None
@@ -633,13 +644,16 @@ class KernelBank(TransformerMixin, BankAlgebra):
         Parameters
         ----------
         X : ndarray of shape (n_rows, n_features)
+            Rows.
         columns : ndarray of int
+            Positions of the columns.
         rows : ndarray of bool, of shape (n_rows,), optional
             Those that are wanted.
 
         Returns
         -------
         ndarray of shape (n_wanted, n_columns)
+            Values as kernels compare them.
         """
         values = columns_of(X, columns, rows)
         return values if self.scales_ is None else (values - self.locations_[columns]) / self.scales_[columns]
