@@ -109,7 +109,7 @@ class ColumnPlan(NamedTuple):
         """Return a table of numbers: what is no number yet becomes a code, -1 of categories that are not known.
 
         Missing categories are NaN if they are to be kept, for samples that lack views, and a category of their own
-        otherwise. So are columns that are not `used`, if they are no numbers any more.
+        otherwise. Columns that are not `used` may have become yes and no, or are NaN if they are no numbers any more.
 
         Raises
         ------
@@ -132,11 +132,11 @@ class ColumnPlan(NamedTuple):
             if position not in read and not _is_plain(dtype):
                 values = values_at(X, position)
                 kind, _, _ = _read(values, dtype, str(label))
-                if kind == FLAGS:  # which are 0 and 1
+                if kind != NUMBERS and (used is None or position in used):
+                    raise _changed(label, NUMBERS, (), _example(values))
+                if kind == FLAGS:  # such as groups of a design, which were 0 and 1
                     flags = Column(position, label, FLAGS, (False, True), "")
                     new[position] = _encoded(flags, values, keep_missing)
-                elif kind != NUMBERS and (used is None or position in used):
-                    raise _changed(label, NUMBERS, (), _example(values))
                 elif kind != NUMBERS:
                     new[position] = np.full(len(X), np.nan)
         new |= {c.position: _encoded(c, values_at(X, c.position), keep_missing) for c in self.columns}
