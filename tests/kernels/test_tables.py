@@ -127,7 +127,7 @@ def test_kernels_are_those_of_a_table_made_by_hand():
         (pl.Series(["a", "b"] * 20, dtype=pl.Categorical), "categories"),
         (pl.Series([True, None] * 20), "categories"),
         (pl.Series([1, None] * 20), "numbers"),
-        (pl.Series([Decimal("1.5"), Decimal(2)] * 20), "numbers"),
+        (pl.Series([Decimal("1.5"), Decimal("2.0")] * 20), "numbers"),
         (pd.array(["a", "b"] * 20, dtype=pd.ArrowDtype(pa.string())), "categories"),
         (pd.array([True, False] * 20, dtype=pd.ArrowDtype(pa.bool_())), "yes or no"),
         (pd.array([1.5, 2.0] * 20, dtype=pd.ArrowDtype(pa.float64())), "numbers"),
