@@ -369,8 +369,8 @@ class BaseMKL(BaseEstimator):
         bank = self.kernel_bank_
         if bank is None:
             return []
-        used = [view.columns for view in bank.views_] + [kernel.gate_columns for kernel in bank.kernels_]
-        left = np.setdiff1d(np.arange(bank.n_features_in_), np.concatenate([*used, *self._columns_beside()]))
+        used = np.concatenate([bank._used_columns(), *self._columns_beside()])
+        left = np.setdiff1d(np.arange(bank.n_features_in_), used)
         return [column_names(bank.n_features_in_, bank.column_labels_)[j] for j in left]
 
     def _columns_beside(self) -> list[np.ndarray]:

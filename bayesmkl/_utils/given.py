@@ -85,6 +85,11 @@ def refuse_unevaluated(name: str, values: object) -> None:
         )
 
 
+def is_frame(values: object) -> bool:
+    """Return whether values are a DataFrame of pandas or polars."""
+    return hasattr(values, "columns") and hasattr(values, "dtypes")
+
+
 def check_numbers(name: str, values: object) -> np.ndarray:
     """Return `values` as an array, of objects where they were objects, if it holds real numbers, NaN or None.
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bayesmkl._utils.given import as_array, is_missing
+from bayesmkl._utils.given import as_array, is_frame, is_missing
 from bayesmkl._utils.validation import shown
 
 ENTRY, LOWER, UPPER = "entry", "lower", "upper"
@@ -66,9 +66,9 @@ def survival_times(y: object, name: str = "y") -> SurvivalTimes:
     ----------
     y : structured array of shape (n_samples,), or DataFrame or array of shape (n_samples, 2)
         A boolean field, True where the event was seen, and a field of numbers, the time to it or to censoring, both
-        of any name and in any order; columns of a DataFrame or an array are fields, and 1 and 0 of the event will do;
-        or two fields of numbers named ``lower`` and ``upper``. In both forms one more
-        field of numbers named ``entry`` is the time from which on a subject was observed (left truncation).
+        of any name and in any order; or two fields of numbers named ``lower`` and ``upper``. In both forms one more
+        field of numbers named ``entry`` is the time from which on a subject was observed (left truncation). Columns
+        of a DataFrame or an array are fields, too, and the event may be 1 and 0.
     name : str, default="y"
         Name of the argument, for messages.
 
@@ -208,10 +208,9 @@ def _with_fields(name: str, y: object) -> object:
     >>> _with_fields("y", np.array([[2.5, 1.0], [4.0, 0.0]]))
     array([(2.5,  True), (4. , False)], dtype=[('0', '<f8'), ('1', '?')])
     """
-    is_frame = hasattr(y, "columns") and hasattr(y, "dtypes")
-    if isinstance(y, np.ma.MaskedArray) or not (is_frame or isinstance(y, np.ndarray | list | tuple)):
+    if isinstance(y, np.ma.MaskedArray) or not (is_frame(y) or isinstance(y, np.ndarray | list | tuple)):
         return y
-    if is_frame:
+    if is_frame(y):
         frame: Any = y
         columns = {str(label): np.asarray(frame[label]) for label in frame.columns}
     else:

@@ -254,14 +254,13 @@ def _announce(n_train: int, n_kernels: int) -> None:
     say(f"Fitting {n_kernels} kernels to {n_train} rows ({format_bytes(n_bytes)} of kernels) ...")
 
 
-def _write_posterior(last: Any, folder: Path, seed: int) -> dict[str, pd.DataFrame]:
+def _write_posterior(model: Any, folder: Path, seed: int) -> dict[str, pd.DataFrame]:
     """Write plots, tables and draws; return the tables."""
-    model = last
     found = {"kernels": posterior.kernel_table(model)}
     found["views"] = posterior.view_table(model, random_state=seed, shares=True)
     if fitted_bemkl(model).selects_kernels:
         found["inclusion"] = posterior.inclusion_table(model)
-    design = getattr(last, "design_", None)
+    design = getattr(model, "design_", None)
     if design is not None and design.has_effects:
         found["effects"] = posterior.effect_table(model)
     slopes = quick_feature_table(model, 0.94, np.random.default_rng(seed))
@@ -272,7 +271,7 @@ def _write_posterior(last: Any, folder: Path, seed: int) -> dict[str, pd.DataFra
     plots: dict[str, Any] = {"kernel_weights": posterior.plot_kernel_weights}
     if "class" not in found["views"]:
         plots["views"] = posterior.plot_views
-    if hasattr(last, "elbo_"):
+    if hasattr(model, "elbo_"):
         plots["elbo"] = posterior.plot_elbo
     for name, plot in plots.items():
         plot(model).figure.savefig(folder / f"{name}.png")

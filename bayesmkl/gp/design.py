@@ -581,13 +581,8 @@ def apart_from_design(
     )
     fitted.precisions(values)
     if X.plan is not None:
-        beside = np.setdiff1d(columns, groups)
-        X.plan.refuse(
-            beside,
-            "`design`",
-            ["numbers", "yes or no"],
-            'Make numbers of them, such as `X["sex"] == "male"`.',
-        )
+        beside, remedy = np.setdiff1d(columns, groups), 'Make numbers of them, such as `X["sex"] == "male"`.'
+        X.plan.refuse(beside, "`design`", ["numbers", "yes or no"], remedy)
     views = views_without(bank.views, columns, n_features, labels, X.codes, X.samples)
     if not views:
         which = "offset_column" if len(columns) == len(of_offset) else "design"

@@ -9,8 +9,8 @@ Dirichlet, and the total is as it was. Where :math:`q` is a t density in these c
 
 It is around the smaller model's mode, to which few steps lead from the posterior mean of the larger one, and has the
 covariance of the larger one's posterior; where that is too different, the curvature at the mode is measured. It does
-not adapt to its draws: densities that were fitted to few draws are too high there, and the
-evidence too low by some tenths.
+not adapt to its draws: a density that was fitted to few draws is too high at them, so that the evidence would be too
+low by some tenths.
 """
 
 from __future__ import annotations

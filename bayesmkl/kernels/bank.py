@@ -466,11 +466,13 @@ class KernelBank(TransformerMixin, BankAlgebra):
         """
         if self.column_plan_ is None:
             return X
-        used = None
-        if hasattr(self, "kernels_"):
-            gates = [kernel.gate_columns for kernel in self.kernels_]
-            used = np.concatenate([*(view.columns for view in self.views_), *gates])
+        used = self._used_columns() if hasattr(self, "kernels_") else None
         return self.column_plan_.encode(X, self.missing_views != "error", used)
+
+    def _used_columns(self) -> np.ndarray:
+        """Return the positions of the columns that kernels and gates see, in order."""
+        gates = [kernel.gate_columns for kernel in self.kernels_]
+        return np.unique(np.concatenate([*(view.columns for view in self.views_), *gates]))
 
     def _take(self, table: CheckedTable) -> Any:
         """Learn the columns of a table that was validated, and return a copy of its values."""
@@ -544,7 +546,7 @@ class KernelBank(TransformerMixin, BankAlgebra):
             self.column_means_ = column_means(X_train, weights)
         X_train = self.imputed(X_train)
         self._standardize(X_train, views, functions, codes, weights)
-        landmarks = None if self.landmarks is None else landmarks_of_bank(self, X_train, views, kernels)
+        landmarks = None if self.landmarks is None else landmarks_of_bank(self, X_train)
         self.view_positions_ = np.repeat(np.arange(len(views)), [len(own) for own in functions])
         self.kernel_views_ = [views[v].name for v in self.view_positions_]
         labels = [
@@ -632,7 +634,7 @@ class KernelBank(TransformerMixin, BankAlgebra):
         scaler = StandardScaler()
         with np.errstate(
             invalid="ignore"
-        ):  # columns without values, which are reported where they are missing
+        ):  # of columns without values: an error names those that are missing
             scaler.fit(X[:, is_scaled] if is_scaled.any() else X[:, :1], sample_weight=weights)
         self.locations_, self.scales_ = np.zeros(X.shape[1]), np.ones(X.shape[1])
         if is_scaled.any():
@@ -1082,8 +1084,7 @@ class KernelBank(TransformerMixin, BankAlgebra):
         plan: Any = self.column_plan_
         missing = np.isnan(X)
         if self.missing_views == "error":
-            gates = [kernel.gate_columns for kernel in self.kernels_]
-            used = np.unique(np.concatenate([*(view.columns for view in self.views_), *gates]))
+            used = self._used_columns()
             if missing[:, used].any():
                 names = np.array(column_names(self.n_features_in_, self.column_labels_), dtype=object)
                 with naming("X", pd.DataFrame(X[:, used], columns=names[used]), self._nan_remedy):

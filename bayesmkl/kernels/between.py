@@ -8,7 +8,7 @@ import numpy as np
 
 from bayesmkl.kernels.bank import KernelBank, check_finite, naming_kernel
 from bayesmkl.kernels.geometry import PairwiseGeometry
-from bayesmkl.kernels.normalize import Center, Spherical, Trace, inverse_root, normalized_kernel
+from bayesmkl.kernels.normalize import Center, normalized_kernel
 from bayesmkl.kernels.together import Together, ViewKernels
 
 
@@ -50,13 +50,7 @@ def kernels_between(bank: KernelBank, X: Any) -> np.ndarray:
             if bank.has_together or any(isinstance(step, Center) for step in steps):
                 moved.evaluate(geometry, train)
             for step in steps:
-                if isinstance(step, Trace):
-                    values *= step.scale
-                elif isinstance(step, Spherical):
-                    values *= np.multiply.outer(*[inverse_root(diagonal)] * 2)
-                else:
-                    own = train.mean(axis=1) if step.shares is None else train @ step.shares
-                    values -= np.add.outer(*[own - 0.5 * step.grand_mean] * 2)
+                step.between(values, train, diagonal)
                 diagonal = step.apply(train, diagonal)
                 values[diagonal == 0.0] = values[:, diagonal == 0.0] = 0.0
             check_finite(values)

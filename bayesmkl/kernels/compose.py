@@ -619,13 +619,8 @@ def placed(kernel: Kernel, view: View, n_features: int, labels: Sequence[Any] | 
     return Gated(reduce(Product, own), fitted, np.concatenate(columns), names, len(view.columns), label)
 
 
-SHARED = (
-    "missing_views",
-    "scale",
-    "landmarks",
-    "landmark_selection",
-    "random_state",
-)  # of all kernels of a bank
+# parameters of all kernels of a bank
+SHARED = ("missing_views", "scale", "landmarks", "landmark_selection", "random_state")
 
 
 BY_VIEW = ("kernels", "normalize")  # parameters that may be mappings

@@ -22,7 +22,7 @@ from bayesmkl._utils.warnings import holding_back
 from bayesmkl.kernels.base import Kernel
 from bayesmkl.kernels.distance import FromDistance
 from bayesmkl.kernels.sparse import SparseTable, is_sparse
-from bayesmkl.kernels.views import View, column_labels, have_same_columns
+from bayesmkl.kernels.views import column_labels, have_same_columns
 
 SELECTIONS = ("kmeans", "random")
 # Clusters are learned from at most this many samples per landmark, so that they cost less than the kernels do.
@@ -95,20 +95,15 @@ def choose_landmarks(
     return drawn if is_sparse(drawn) else np.ascontiguousarray(drawn)
 
 
-def landmarks_of_bank(
-    bank: Any, X: np.ndarray, views: Sequence[View], functions: Sequence[Kernel]
-) -> np.ndarray:
+def landmarks_of_bank(bank: Any, X: np.ndarray) -> np.ndarray:
     """Choose or check the landmarks of a bank among its training samples.
 
     Parameters
     ----------
     bank : KernelBank
-        With `landmarks`; it knows the labels of the columns.
+        With `landmarks`; it knows its views, its kernel functions on them, and the labels of the columns.
     X : ndarray of shape (n_train, n_features)
         Training samples.
-    views : sequence of View
-    functions : sequence of Kernel
-        Its kernel functions on all views.
 
     Returns
     -------
@@ -120,7 +115,7 @@ def landmarks_of_bank(
         As `choose_landmarks` and `check_distances` do; for landmarks with other columns than `X`, and where samples
         may lack views.
     """
-    check_distances(functions, bank.landmarks, bank.landmark_selection)
+    check_distances(bank.kernels_, bank.landmarks, bank.landmark_selection)
     if bank.missing_views != "error":
         raise ValueError(
             f'`landmarks` must be None with `missing_views="{bank.missing_views}"`: a landmark has all views. '
@@ -132,9 +127,7 @@ def landmarks_of_bank(
             f"`landmarks` must have the columns of `X`, in their order; got {labels}. Select them: "
             "`landmarks[X.columns]`."
         )
-    seen = [*(view.columns for view in views), *(function.gate_columns for function in functions)]
-    columns = np.unique(np.concatenate(seen))
-    plan = bank.column_plan_
+    columns, plan = bank._used_columns(), bank.column_plan_
     if plan is not None:
         given = plan.encode(given) if labels is not None else given
         if isinstance(given, Integral) and bank.landmark_selection == "kmeans":

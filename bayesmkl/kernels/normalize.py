@@ -80,6 +80,10 @@ class Spherical(NamedTuple):
             kernel *= factors
         return (diagonal > 0).astype(np.float64)
 
+    def between(self, kernel: np.ndarray, rows: np.ndarray, diagonal: np.ndarray) -> None:
+        """Normalize a kernel between rows in place; `rows` are those that `apply` takes, not yet normalized."""
+        kernel *= np.multiply.outer(*[inverse_root(diagonal)] * 2)
+
 
 class Trace(NamedTuple):
     """Divide by the mean of the training diagonal, so that the training kernel has trace N."""
@@ -105,6 +109,10 @@ class Trace(NamedTuple):
         """Normalize rows in place, shape (n_rows, n_train); return their new diagonal, shape (n_rows,)."""
         kernel *= self.scale
         return diagonal * self.scale
+
+    def between(self, kernel: np.ndarray, rows: np.ndarray, diagonal: np.ndarray) -> None:
+        """Normalize a kernel between rows in place."""
+        kernel *= self.scale
 
 
 class Center(NamedTuple):
@@ -156,6 +164,10 @@ class Center(NamedTuple):
         kernel[centered == 0] = 0.0  # only rounding errors are left in these rows and columns
         kernel[:, self.at_origin] = 0.0
         return centered
+
+    def between(self, kernel: np.ndarray, rows: np.ndarray, diagonal: np.ndarray) -> None:
+        """Normalize a kernel between rows in place; `rows` are those that `apply` takes, not yet centered."""
+        kernel -= np.add.outer(*[_means(rows, self.shares) - 0.5 * self.grand_mean] * 2)
 
 
 Normalizer = Spherical | Trace | Center

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from bayesmkl._utils.category_labels import match_labels, plain_label
+from bayesmkl._utils.given import is_frame
 from bayesmkl._utils.validation import shown
 from bayesmkl._utils.warnings import warn_user
 from bayesmkl.kernels.base import Kernel
@@ -109,7 +110,8 @@ class ColumnPlan(NamedTuple):
         """Return a table of numbers: what is no number yet becomes a code, -1 of categories that are not known.
 
         Missing categories are NaN if they are to be kept, for samples that lack views, and a category of their own
-        otherwise. Columns that are not `used` may have become yes and no, or are NaN if they are no numbers any more.
+        otherwise. Where `used` is given, other columns may hold anything: yes and no become 1 and 0 in a column that
+        held numbers in training, anything else but numbers becomes NaN.
 
         Raises
         ------
@@ -233,11 +235,6 @@ def _is_agreement(kernel: Kernel) -> bool:
 
 
 # ------------------------------------------------------------------------------------------------------- columns
-
-
-def is_frame(X: Any) -> bool:
-    """Return whether samples are a DataFrame of pandas or polars."""
-    return hasattr(X, "columns") and hasattr(X, "dtypes")
 
 
 def read_frame(X: Any) -> Any:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.sparse import issparse
 
-from bayesmkl._utils.given import check_numbers, refuse_unevaluated
+from bayesmkl._utils.given import check_numbers, is_frame, refuse_unevaluated
 from bayesmkl._utils.typing import Samples
 from bayesmkl._utils.validation import shown
 
@@ -353,7 +353,7 @@ def check_samples(X: Any, name: str = "X", may_be_sparse: bool = False, may_be_t
     if may_be_sparse and issparse(X):
         return X.shape[0]
     refuse_unevaluated(name, X)
-    if not hasattr(X, "columns") or not hasattr(X, "dtypes"):
+    if not is_frame(X):
         return len(check_numbers(name, X))
     names = list(X.columns)
     twice = [column for column, count in Counter(names).items() if count > 1]
@@ -391,7 +391,7 @@ def refuse_text_columns(X: Any, name: str = "X") -> None:
         ...
     ValueError: `X` must hold numbers; column 'site' does not. Encode it first, for example ...
     """
-    if not hasattr(X, "columns") or not hasattr(X, "dtypes"):
+    if not is_frame(X):
         return
     text = [
         str(column)

@@ -56,10 +56,8 @@ GOOD_ERROR, LARGEST_ERROR = 0.02, 0.05  # Monte Carlo errors of the ends of inte
 MOST_ROWS = 8
 LARGEST_REFIT = 1000  # training samples for which a fit without kernels takes seconds
 LARGEST_CAVITIES = 500  # and two hundred Gaussian processes
-N_PERMUTED, RARE = (
-    999,
-    0.01,
-)  # orders of the residuals, and how rarely spread is called unequal where it is equal
+N_PERMUTED = 999  # random orders of the residuals
+RARE = 0.01  # how often spread that is equal is called unequal
 NOT_JUDGED = {  # outcomes whose calibration is judged elsewhere
     "counts": "Counts are discrete: their places in distributions are not uniform. Compare `elpd` of likelihoods.",
     "times": "Of censored times `bayesmkl.evaluation.survival_calibration` says how often held-out events came.",
