@@ -147,7 +147,7 @@ class Additive(NamedTuple):
     Where widths of a kernel are inferred, its unit is that at these widths, :math:`c_m = p^\top (\operatorname{diag}
     K_m - K_m p)` of samples in proportions `p`, so that its weight is the standard deviation of its part whatever
     they are. With the gradient `A` by `C`, the one by :math:`K_m` is :math:`w_m^2 c_m^{-1} (A + c_m^{-1} \langle A,
-    K_m \rangle\, p p^\top)`: the diagonal does not depend on widths.
+    K_m \rangle\, (p p^\top - \operatorname{diag} p))`.
 
     Attributes
     ----------
@@ -191,11 +191,10 @@ class Additive(NamedTuple):
 
     def at(self, widths: np.ndarray) -> tuple[Any, Any]:
         """Return the kernels of some log widths, and their units."""
-        learned = [one.kernel for one in self.stack.learned]
-        if not learned:
+        if not self.stack.learned:
             return self.stack, self.units
         stack, units, share = self.stack.at(widths), self.units.copy(), self._share  # type: ignore[attr-defined]
-        for m in learned:  # as `kernel_units`, in a third of the time
+        for m in self.stack.moving:  # as `kernel_units`, in a third of the time
             diagonal = stack.kernels[m].diagonal() @ share
             variance = diagonal - share @ stack.kernels[m] @ share
             units[m] = variance if variance > CONSTANT * diagonal else np.inf
@@ -244,11 +243,12 @@ class Additive(NamedTuple):
             combined = stack.combine(own**2 / units)
             found.append(self.tasks.pull(of_tasks, adjoint * combined))
         if self.stack.learned:
-            pairs = np.outer(self._share, self._share)
-            for one, widths in self.stack.by_kernel(of_widths):  # type: ignore[attr-defined]
-                m = one.kernel
-                by_kernel = own[m] ** 2 / units[m] * (by_kernels + products[m] / units[m] * pairs)
-                found.append(one.pull(widths, by_kernel * stack.kernels[m]))
+            by_unit = np.outer(self._share, self._share) - np.diag(self._share)
+            moving = {
+                m: own[m] ** 2 / units[m] * (by_kernels + products[m] / units[m] * by_unit)
+                for m in self.stack.moving
+            }
+            found.append(self.stack.pull(of_widths, moving))  # type: ignore[attr-defined]
         return found[0] if len(found) == 1 else namespace(found[0]).concatenate(found)
 
     def informed(self, weights: np.ndarray, within: np.ndarray, directions: np.ndarray) -> np.ndarray:
@@ -273,7 +273,8 @@ class Additive(NamedTuple):
             if part.ndim == 2:
                 return np.stack([self.cross(rows, *own) for own in zip(part, weights, strict=True)])
             widths = self.split(weights)[3]
-            return rows.at(widths).combine(part**2 / self.at(widths)[1])  # type: ignore[attr-defined]
+            at_rows = rows.at(widths, self.stack)  # type: ignore[attr-defined]
+            return at_rows.combine(part**2 / self.at(widths)[1])  # type: ignore[no-any-return]
         if precision == np.float32 and part.ndim == 2:
             return rows.combine_singly(part**2 / self.units)
         found: np.ndarray = rows.combine(part**2 / self.units)
@@ -283,22 +284,25 @@ class Additive(NamedTuple):
         self, rows: Stack, diagonal: np.ndarray, part: np.ndarray, weights: np.ndarray
     ) -> np.ndarray:
         """Return the prior variance of that part at new rows."""
-        return (part**2 / self.at(self.split(weights)[3])[1]) @ diagonal
+        widths = self.split(weights)[3]
+        if self.stack.learned:
+            diagonal = rows.diagonal_at(widths, diagonal, self.stack)  # type: ignore[attr-defined]
+        return (part**2 / self.at(widths)[1]) @ diagonal
 
     def draw_parts(self, rng: np.random.Generator, n_draws: int) -> Any:
         """Draw functions of unit weight from their prior, ([n_tasks, ]n_kernels, n_samples, n_draws)."""
         of_tasks = () if self.tasks is None else (self.tasks.n_tasks,)
         drawn = np.empty((*of_tasks, self.stack.n_kernels, self.stack.n_train, n_draws))
-        learned = [one.kernel for one in self.stack.learned]
+        moving = self.stack.moving
         for m, factor in enumerate(self._each_factor()):
             normal = rng.standard_normal((*of_tasks, factor.shape[1], n_draws))
-            drawn[..., m, :, :] = normal if m in learned else factor @ normal
+            drawn[..., m, :, :] = normal if m in moving else factor @ normal
         return drawn
 
     def color(self, weights: np.ndarray, drawn: np.ndarray, which: np.ndarray) -> None:
         """Make functions of the widths in some weights from normal draws, in place."""
         stack, units = self.at(self.split(weights)[3])
-        for m in (one.kernel for one in self.stack.learned):
+        for m in self.stack.moving:
             functions = drawn[..., m, :, :]
             functions[..., which] = _root(stack.kernels[m], m) / np.sqrt(units[m]) @ functions[..., which]
 
@@ -357,7 +361,7 @@ class Additive(NamedTuple):
             return np.sum(list(map(self.part_duals, weights, dual)), axis=0)
         own, _, of_tasks, _ = (part.T for part in self.split(weights.T))
         scales = own**2 / self.units
-        scales[..., [one.kernel for one in self.stack.learned]] = np.nan
+        scales[..., self.stack.moving] = np.nan
         if self.tasks is None:
             return scales.T @ dual if weights.ndim == 2 else np.outer(scales, dual)
         of_each = self.tasks.cross(np.arange(self.tasks.n_tasks), of_tasks) * dual

@@ -64,9 +64,10 @@ class PriorParts:
         self.shape = n_draws, n_outputs, covariance.stack.n_train
         self._rng = rng
         n_kernels, of_all = covariance.stack.n_kernels, part_bytes(covariance, n_draws * n_outputs)
-        step = max(1, AT_ONCE * n_kernels // of_all) if covariance.parts_are_independent else n_kernels
+        alone = covariance.parts_are_independent and not covariance.stack.learned
+        step = max(1, AT_ONCE * n_kernels // of_all) if alone else n_kernels
         self._groups = [np.arange(m, min(m + step, n_kernels)) for m in range(0, n_kernels, step)]
-        is_kept = of_all <= KEPT or len(self._groups) == 1 or covariance.stack.learned
+        is_kept = of_all <= KEPT or len(self._groups) == 1
         self._kept = list(self._draw(rng)) if is_kept else None
 
     def __iter__(self) -> Iterator[tuple[np.ndarray, Covariance, np.ndarray]]:

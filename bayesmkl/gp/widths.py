@@ -1,8 +1,14 @@
 r"""Prior of widths of Gaussian kernels, which are inferred with the kernel weights.
 
 Log widths are relative to the median distance between two training points. Of a kernel with one width, :math:`v = s
-u`, :math:`u \sim N(0, 1)`. Of one with a width for every feature, :math:`v_j = s u + \sigma e_j`, :math:`e_j \sim
-N(0, 1)`. The spread :math:`\sigma` is given. Inferred, the evidence is about the same, and draws are worth less.
+u`, :math:`u \sim N(0, 1)`. Of one with a width for every feature, relevances :math:`e^{-2 v_j}` have the mean that they
+have in a kernel with one width, and differ from each other,
+
+.. math:: v_j = s u + \sigma e_j + \tfrac12 \log \Bigl( \frac1D \sum_k e^{-2 \sigma e_k} \Bigr),
+   \qquad e_j \sim N(0, 1) .
+
+Without the last term functions of many features would be rougher than those of few. The spread :math:`\sigma` is
+given. Inferred, the evidence is about the same, and draws are worth less.
 """
 
 from __future__ import annotations
@@ -14,7 +20,7 @@ import numpy as np
 from bayesmkl.outcomes.base import Mapped
 
 LOG_STD = 0.8  # of the width of a view
-SPREAD = 1.0  # of log widths of features around that of their view
+SPREAD = 1.0  # of log widths of features
 
 
 class WidthPrior(NamedTuple):
@@ -57,7 +63,13 @@ def n_coordinates_of(kernel: Any) -> int:
 def _of_features(coordinates: np.ndarray) -> Mapped:
     """Return the log widths of the features of one view."""
 
-    def pull(gradient: np.ndarray) -> np.ndarray:
-        return np.concatenate([[LOG_STD * gradient.sum()], SPREAD * gradient])
+    deviations = SPREAD * coordinates[1:]
+    total = np.logaddexp.reduce(-2.0 * deviations)
+    shares = np.exp(-2.0 * deviations - total)
 
-    return Mapped(LOG_STD * coordinates[0] + SPREAD * coordinates[1:], pull)
+    def pull(gradient: np.ndarray) -> np.ndarray:
+        of_all = gradient.sum()
+        return np.concatenate([[LOG_STD * of_all], SPREAD * (gradient - shares * of_all)])
+
+    level = LOG_STD * coordinates[0] + 0.5 * (total - np.log(max(len(deviations), 1)))
+    return Mapped(level + deviations, pull)

@@ -9,7 +9,7 @@ import numpy as np
 from bayesmkl.kernels.bank import KernelBank, check_finite, naming_kernel
 from bayesmkl.kernels.geometry import PairwiseGeometry
 from bayesmkl.kernels.normalize import Center, normalized_kernel
-from bayesmkl.kernels.together import Together, ViewKernels
+from bayesmkl.kernels.together import Together
 
 
 def kernels_between(bank: KernelBank, X: Any) -> np.ndarray:
@@ -40,7 +40,8 @@ def kernels_between(bank: KernelBank, X: Any) -> np.ndarray:
     means = np.zeros((bank.n_kernels_, len(X)))  # similarities with the training mean, of views together
     for m, kernel, geometry, place in bank._evaluations(X):
         if isinstance(kernel, Together):
-            found[m] = _product(kernel.own, found[:m], means)
+            kernels = ((k, found[k], found[k].diagonal()) for k in range(m))
+            found[m] = kernel.own.product(kernels, kernel.own.around(means[:m]))[0]
             break
         moved, steps = normalized_kernel(kernel, bank.normalizers_[m]), bank.normalizers_[m]
         values, train = np.empty((len(geometry.X),) * 2), np.empty(geometry.shape)
@@ -61,19 +62,4 @@ def kernels_between(bank: KernelBank, X: Any) -> np.ndarray:
         if bank.has_together:
             shares = bank.kernels_[-1].own.shares[bank.view_positions_[m]]
             means[m, rows] = train @ shares[columns]
-    return found
-
-
-def _product(own: ViewKernels, kernels: np.ndarray, means: np.ndarray) -> np.ndarray:
-    """Return what `ViewKernels.product` does, between rows."""
-    total, square, n_views = 0.0, 0.0, np.zeros(kernels.shape[1])
-    for v, (mean, share) in enumerate(zip(own.means, own.shares, strict=True)):
-        of_view = np.flatnonzero(own.views == v)
-        kernel = np.tensordot(own.factors[of_view], kernels[of_view], 1)
-        around = own.factors[of_view] @ means[of_view] - 0.5 * (share @ mean)
-        kernel = own.scales[v] * (kernel - np.add.outer(around, around))
-        n_views += ~np.isnan(kernel.diagonal())
-        total, square = total + np.nan_to_num(kernel), square + np.nan_to_num(kernel) ** 2
-    found = np.asarray(0.5 * (total**2 - square))
-    found[n_views < 2] = found[:, n_views < 2] = np.nan
     return found

@@ -48,6 +48,8 @@ class ViewKernels(NamedTuple):
         Weights of the training samples in means; zero where they lack the view.
     means : ndarray of shape (n_views, n_train)
         Mean of the sum over the training samples, for each of them.
+    weights : ndarray of shape (n_kernels,)
+        Of kernels of unit variance in the sum over those of their view; zero of constant ones.
 
     Examples
     --------
@@ -65,6 +67,7 @@ class ViewKernels(NamedTuple):
     scales: np.ndarray
     shares: np.ndarray
     means: np.ndarray
+    weights: np.ndarray
 
     @classmethod
     def learn(
@@ -72,9 +75,14 @@ class ViewKernels(NamedTuple):
         kernels: Callable[[], Iterable[tuple[int, np.ndarray]]],
         views: np.ndarray,
         counts: np.ndarray | None = None,
+        weights: np.ndarray | None = None,
     ) -> ViewKernels:
-        """Learn from training kernels, which are gone through once; samples count as often as `counts` says."""
+        """Learn from training kernels, which are gone through once; samples count as often as `counts` says.
+
+        Given `weights` are kept, those that were learned from the same kernels with other widths.
+        """
         factors, scales, shares, means = np.zeros(len(views)), np.zeros(int(views.max()) + 1), [], []
+        weights, given = np.zeros(len(views)), weights
         for v, group in groupby(kernels(), key=lambda pair: views[pair[0]]):
             total: Any = 0.0
             for m, kernel in group:
@@ -83,25 +91,35 @@ class ViewKernels(NamedTuple):
                 mean = filled @ share
                 size, grand = share @ filled.diagonal(), share @ mean
                 if size - grand > CONSTANT * abs(size):
-                    square = share @ np.square(filled) @ share - 2.0 * (share @ mean**2) + grand**2
-                    weight = (square / (size - grand) ** 2) ** SMOOTH
-                    factors[m] = weight / (size - grand)
-                    scales[v] += weight
+                    if given is None:
+                        square = share @ np.square(filled) @ share - 2.0 * (share @ mean**2) + grand**2
+                        weights[m] = (square / (size - grand) ** 2) ** SMOOTH
+                    else:
+                        weights[m] = given[m]
+                    factors[m] = weights[m] / (size - grand)
+                    scales[v] += weights[m]
                 total = total + factors[m] * kernel
             shares.append(_shares(total, counts))
             means.append(_filled(total) @ shares[-1])
         inverse = np.divide(1.0, scales, out=np.zeros_like(scales), where=scales > 0.0)
-        return cls(views, factors, inverse, np.array(shares), np.array(means))
+        return cls(views, factors, inverse, np.array(shares), np.array(means), weights)
 
     @property
     def are_several(self) -> bool:
         """Whether two views vary at least."""
         return int((self.scales > 0.0).sum()) > 1
 
-    def each(self, kernels: Evaluated) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    def around(self, means: np.ndarray) -> np.ndarray:
+        """Return the mean of every view's sum over the training samples from those of its kernels, (n_kernels, n)."""
+        return np.stack([(self.factors * (self.views == v)) @ means for v in range(len(self.scales))])
+
+    def each(
+        self, kernels: Evaluated, around: np.ndarray | None = None
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield the kernel of every view on some rows, and similarities of rows to themselves.
 
-        Kernels are zero where samples lack the view, which is the mean, and similarities NaN.
+        Kernels are zero where samples lack the view, which is the mean, and similarities NaN. Those between rows, with
+        which no training samples are compared, are told what is `around` them.
         """
         for v, group in groupby(kernels, key=lambda one: self.views[one[0]]):
             total: Any = 0.0
@@ -109,25 +127,49 @@ class ViewKernels(NamedTuple):
             for m, kernel, diagonal in group:
                 total, own = total + self.factors[m] * kernel, own + self.factors[m] * diagonal
             mean, share = self.means[v], self.shares[v]
-            of_rows, half = _filled(total) @ share, 0.5 * (share @ mean)
+            half = 0.5 * (share @ mean)
+            of_rows, mean = (_filled(total) @ share, mean) if around is None else (around[v], around[v])
             total -= np.add.outer(of_rows - half, mean - half)
             own = self.scales[v] * (own - 2.0 * of_rows + 2.0 * half)
             yield _filled(self.scales[v] * total), own
 
-    def product(self, kernels: Evaluated) -> tuple[np.ndarray, np.ndarray]:
+    def product(
+        self, kernels: Evaluated, around: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Return the sum over pairs of views of the products of their kernels, and its similarities.
 
-        These are NaN where samples have fewer than two views.
+        These are NaN where samples have fewer than two views. Parameters as in `each`.
         """
         sums, squares, n_views = [0.0, 0.0], [0.0, 0.0], 0
-        for kernel, own in self.each(kernels):
+        for kernel, own in self.each(kernels, around):
             n_views = n_views + ~np.isnan(own)
             for k, values in enumerate((kernel, np.nan_to_num(own))):
                 sums[k], squares[k] = sums[k] + values, squares[k] + np.square(values)
         values, diagonal = (0.5 * (np.square(s) - q) for s, q in zip(sums, squares, strict=True))
         values[n_views < 2] = diagonal[n_views < 2] = np.nan
-        values[:, (self.shares > 0.0).sum(axis=0) < 2] = np.nan
+        values[:, ((self.shares > 0.0).sum(axis=0) if around is None else n_views) < 2] = np.nan
         return values, diagonal
+
+    def pull(
+        self, kernels: np.ndarray, adjoint: np.ndarray, wanted: Iterable[int]
+    ) -> Iterator[np.ndarray]:
+        r"""Yield the gradients by `wanted` kernels of what has the gradient `adjoint` by the kernel of the part.
+
+        Samples have all views, diagonals and weights are given, and `adjoint` is symmetric. The gradient by
+        :math:`\bar K_v` is :math:`G = A \circ (\sum_u \bar K_u - \bar K_v)`; that by kernel `m`, of variance :math:`c_m`,
+        is in proportion to :math:`G - p r^\top - r p^\top + s\, p p^\top`, with :math:`r = G 1`, proportions `p` of
+        samples, and an `s` that accounts for :math:`c_m`, too.
+        """
+        each = [values for values, _ in self.each((m, k, k.diagonal()) for m, k in enumerate(kernels))]
+        total = np.sum(each, axis=0)
+        for m in wanted:
+            v, factor = self.views[m], self.factors[m]
+            share, by_view = self.shares[v], adjoint * (total - each[v])
+            rows = np.outer(share, by_view.sum(axis=1))
+            by_view += by_view.sum() * np.outer(share, share) - rows - rows.T
+            if factor:
+                by_view += factor / self.weights[m] * np.vdot(by_view, kernels[m]) * np.outer(share, share)
+            yield self.scales[v] * factor * by_view
 
 
 def _filled(kernel: np.ndarray) -> np.ndarray:

@@ -620,10 +620,11 @@ def _between(estimator: Any, X: Any) -> Any:
     bank, centers = estimator.kernel_bank_, estimator.kernel_centers_
     kernels = kernels_between(bank, X)
     if centers is None:
-        stack = estimator._with_learned(DenseStack(kernels), X)
         if not estimator._learns:
-            return stack
-        return LearnedStack(stack.held, [one._replace(train=one.rows) for one in stack.learned])
+            return DenseStack(kernels)
+        to_train = estimator._with_learned(DenseStack(bank.evaluate(X)), X)
+        learned = [one._replace(train=one.rows) for one in to_train.learned]
+        return LearnedStack(DenseStack(kernels), learned, to_train.own, to_train)
     completed = estimator._completed_training()
     raw, diagonal = bank.rows_and_diagonal(X)
     rows = estimator._stack_of(raw)

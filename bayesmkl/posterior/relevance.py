@@ -288,14 +288,15 @@ def interaction_table(
             f"{len(set(estimator._kernel_views()))} views. Fit it with together=True to at least two views that "
             "vary, KernelBank(views={...})."
         )
-    stack, draws = estimator._stored_training(), fitted.states[0]
+    draws, covariance = fitted.states[0], estimator._covariance(estimator._stored_training())
+    stack, units = covariance.at(draws.log_widths.mean(axis=0))
     of_views, last = ViewsOfModel(estimator, stack, np.arange(stack.n_kernels - 1)), stack.n_kernels - 1
     asked = _pairs(pairs, of_views.names)
     kernels = of_views.products(asked)
-    covariance, chosen = estimator._covariance(stack), evenly(draws.n_draws, INTERACTION_DRAWS)
+    chosen = evenly(draws.n_draws, INTERACTION_DRAWS)
     parts = DenseStack(np.concatenate([stored_array(stack)[:last], kernels]))
     times = np.repeat([1, len(kernels), 1], [last, 1, draws.weights.shape[1] - last - 1])
-    split = covariance._replace(stack=parts, units=np.repeat(covariance.units, times[: last + 1]))
+    split = covariance._replace(stack=parts, units=np.repeat(units, times[: last + 1]))
     counts = 1.0 if estimator.sample_weight_ is None else estimator.sample_weight_
     with blas_threads_for(fitted.n_samples):
         weights = np.repeat(draws.weights, times, axis=1)
@@ -558,7 +559,7 @@ class ProcessRefits:
         stack = self.stack.select(positions)
         if kernels is not None and kernels.any():
             learned, stack = stack.learned, DenseStack(np.concatenate([stored_array(stack), kernels]))
-            stack = LearnedStack(stack, learned) if learned else stack
+            stack = LearnedStack(stack, learned, of_views.own) if learned else stack
             positions = np.append(positions, len(kept) - 1)
         return stack, positions
 

@@ -19,13 +19,14 @@ from bayesmkl.gp.hyperposterior import Hypermodel, evaluate_height, evaluate_slo
 from bayesmkl.gp.hyperpriors import DirichletShares, ParameterPriors, WithDesign
 from bayesmkl.gp.widths import WidthPrior
 from bayesmkl.kernels import Gaussian, Linear
+from bayesmkl.kernels.between import kernels_between
 from bayesmkl.kernels.quality import KernelQualityWarning
 from bayesmkl.kernels.stacks.dense import DenseStack
-from bayesmkl.kernels.stacks.learned import with_learned
+from bayesmkl.kernels.stacks.learned import LearnedStack, with_learned
 from bayesmkl.outcomes import Gaussian as Normal
 from bayesmkl.outcomes import Probit
 from bayesmkl.persistence import load_model, save_model
-from bayesmkl.posterior import contributions, feature_table
+from bayesmkl.posterior import contributions, contrast, feature_table, interaction_table
 
 FEW = Marginal(n_points=400, n_draws=200)
 FEWEST = Marginal(n_points=100, n_draws=100)  # of fits whose warnings are caught
@@ -48,7 +49,8 @@ def fitted(table):
     return GPMKLRegressor(EACH, inference=FEW).fit(*table)
 
 
-def model_of(X, y, bank, likelihood, evidence, sample_weight=None):
+def model_of(X, y, bank, likelihood, evidence, sample_weight=None, together=False):
+    bank._with_together = together
     bank = bank.fit(X)
     stack = with_learned(DenseStack(bank.train_stack()), bank)
     covariance = Additive(stack, kernel_units(stack, sample_weight), 1.5, sample_weight=sample_weight)
@@ -60,11 +62,15 @@ def model_of(X, y, bank, likelihood, evidence, sample_weight=None):
 
 
 @pytest.mark.parametrize("bank", [LEARN, EACH])
+@pytest.mark.parametrize("together", [False, True])
 @pytest.mark.parametrize(("likelihood", "evidence"), [(Normal(), exact_evidence), (Probit(), ep_evidence)])
-def test_the_evidence_has_the_gradient_of_finite_differences(table, rng, bank, likelihood, evidence):
+def test_the_evidence_has_the_gradient_of_finite_differences(
+    table, rng, bank, together, likelihood, evidence
+):
     X, y = table
     targets = np.sign(y) if evidence is ep_evidence else y
-    model = model_of(X, targets, clone(bank), likelihood, evidence, rng.uniform(0.5, 2.0, size=len(X)))
+    counts = rng.uniform(0.5, 2.0, size=len(X))
+    model = model_of(X, targets, clone(bank), likelihood, evidence, counts, together)
     at, step = 0.7 * rng.standard_normal(model.n_coordinates), 1e-4
     slopes = [
         (8.0 * (f(step) - f(-step)) - (f(2.0 * step) - f(-2.0 * step))) / (12.0 * step)
@@ -86,6 +92,33 @@ def test_a_weight_is_the_deviation_of_its_part_at_any_width(table):
         np.testing.assert_allclose(np.trace(matrix) / 60 - matrix.mean(), 0.7**2, rtol=1e-10)
     narrow, wide = (covariance.matrix(np.array([1.0, 0.0, 0.0, 0.0, v, 0.0])) for v in (-2.0, 2.0))
     assert abs(narrow[0, 1]) < abs(wide[0, 1])
+
+
+def test_views_together_are_those_of_kernels_with_the_same_widths(table, rng):
+    """Of one kernel a view, between training samples, with new rows, and among these."""
+    X, new = table[0], table[0][:7] + 0.3 * rng.normal(size=(7, 5))
+    log_widths = np.array([-0.4, 0.7])
+    median = KernelBank([Gaussian(width="learn")], views=VIEWS).fit(X)
+    kernels = {
+        name: Gaussian(width=kernel.width_ * np.exp(v))
+        for name, kernel, v in zip(VIEWS, median.kernels_, log_widths, strict=True)
+    }
+    banks = KernelBank([Gaussian(width="learn")], views=VIEWS), KernelBank(kernels, views=VIEWS)
+    for bank in banks:
+        bank._with_together = True
+        bank.fit(X)
+    learned, fixed = banks
+    train = with_learned(DenseStack(learned.train_stack()), learned)
+    np.testing.assert_allclose(train.at(log_widths).kernels, fixed.train_stack(), atol=1e-12)
+    values, diagonal = learned.rows_and_diagonal(new)
+    rows = with_learned(DenseStack(values), learned, new)
+    expected, of_rows = fixed.rows_and_diagonal(new)
+    np.testing.assert_allclose(rows.at(log_widths, train).kernels, expected, atol=1e-12)
+    np.testing.assert_allclose(rows.diagonal_at(log_widths, diagonal, train), of_rows, atol=1e-12)
+    own = [one._replace(train=one.rows) for one in rows.learned]
+    among = LearnedStack(DenseStack(kernels_between(learned, new)), own, rows.own, rows)
+    found = among.at(log_widths, train).kernels
+    np.testing.assert_allclose(found, kernels_between(fixed, new), atol=1e-12)
 
 
 def test_predictions_are_integrals_over_weight_and_width(rng):
@@ -139,6 +172,24 @@ def test_few_features_of_many_are_found(rng):
     widths = np.median(model.posterior_.log_widths, axis=0)
     assert widths.argmin() == 0
     assert widths[0] < widths[1:].min() - 1.0
+
+
+def test_products_of_few_features_are_found(rng):
+    views = {"a": [0, 1, 2, 3], "b": [4, 5, 6, 7]}
+    X = rng.normal(size=(250, 8))
+    y = X[:, 0] * X[:, 4] + 0.3 * rng.normal(size=250)
+    error = {}
+    for width in (None, "each"):
+        kernel = Gaussian(width=width) if width else Gaussian(relative_width=1)
+        model = GPMKLRegressor(KernelBank([kernel, Linear()], views=views)).fit(X[:80], y[:80])
+        error[width] = np.sqrt(np.mean((y[80:] - model.predict(X[80:])) ** 2))
+    assert error["each"] < 0.85 * error[None]
+    parts = contributions(model, X[80:84], random_state=0)
+    np.testing.assert_allclose(parts["mean"].sum("part"), model.predict(X[80:84]), rtol=1e-6)
+    same = contrast(model, X[80:82], X[80:82], random_state=0)
+    np.testing.assert_array_equal(same[["mean", "lower", "upper"]], 0.0)
+    pairs = interaction_table(model, random_state=0)
+    assert pairs["share"].iloc[0] > 0.5
 
 
 def test_units_of_features_do_not_matter_to_widths_of_each(table):

@@ -66,6 +66,11 @@ class Stack(ABC):
     learned: tuple[Any, ...] = ()
 
     @property
+    def moving(self) -> list[int]:
+        """Positions of kernels that depend on widths which are not known."""
+        return []
+
+    @property
     @abstractmethod
     def shape(self) -> tuple[int, int, int]:
         """Numbers of kernels, query points and training points."""

@@ -6,7 +6,8 @@ in these units, one such kernel is
 .. math:: k(x, x') = \exp \Bigl( -\tfrac12 \sum_j e^{-2 v_j} (z_j - z'_j)^2 \Bigr), \qquad
    \frac{\partial k}{\partial v_j} = k\, e^{-2 v_j} (z_j - z'_j)^2 .
 
-All features of a view have the same :math:`v`, or each has its own.
+All features of a view have the same :math:`v`, or each has its own. The part "views together" is made of the kernels
+at these widths.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from scipy.spatial.distance import cdist
 from bayesmkl._utils.typing import Index
 from bayesmkl.kernels.stacks.base import Stack
 from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.kernels.together import ViewKernels
 
 
 class Points(NamedTuple):
@@ -78,14 +80,30 @@ class LearnedStack(Stack):
     held : DenseStack
     learned : sequence of Points
         In the order of the kernels.
+    own : ViewKernels, optional
+        Of the part "views together", if it is the last kernel.
+    to_train : LearnedStack, optional
+        The kernels of the rows with the training points, of kernels between rows.
     """
 
-    def __init__(self, held: DenseStack, learned: Sequence[Points]) -> None:
-        self.held, self.learned = held, tuple(learned)
+    def __init__(
+        self,
+        held: DenseStack,
+        learned: Sequence[Points],
+        own: ViewKernels | None = None,
+        to_train: LearnedStack | None = None,
+    ) -> None:
+        self.held, self.learned, self.own, self.to_train = held, tuple(learned), own, to_train
         ends = [0, *np.cumsum([one.n_values for one in self.learned]).tolist()]
         self._places = [slice(*own) for own in pairwise(ends)]
         self._fixed = np.setdiff1d(np.arange(self.n_kernels), [one.kernel for one in self.learned])
-        self._latest: tuple[bytes, DenseStack] | None = None
+        self._latest: tuple[bytes, DenseStack, ViewKernels | None] | None = None
+
+    @property
+    def moving(self) -> list[int]:
+        """Positions of kernels that depend on widths."""
+        last = [] if self.own is None else [self.n_kernels - 1]
+        return [one.kernel for one in self.learned] + last
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -108,26 +126,78 @@ class LearnedStack(Stack):
 
     def rows(self, index: Index) -> LearnedStack:
         """Return the stack of the query points at `index`."""
-        return LearnedStack(
-            self.held.rows(index), [one._replace(rows=one.rows[index]) for one in self.learned]
-        )
+        learned = [one._replace(rows=one.rows[index]) for one in self.learned]
+        return LearnedStack(self.held.rows(index), learned, self.own)
 
     def _part(self, index: Any) -> LearnedStack:
         wanted = np.arange(self.n_kernels)[index].tolist()
         kept = {one.kernel: one for one in self.learned}
         learned = [kept[m]._replace(kernel=place) for place, m in enumerate(wanted) if m in kept]
-        return LearnedStack(self.held.select(index), learned)
+        return LearnedStack(
+            self.held.select(index), learned, self.own if len(wanted) == self.n_kernels else None
+        )
 
-    def at(self, values: np.ndarray) -> DenseStack:
-        """Return the kernels of some log widths; those of the latest ones are kept."""
+    def at(self, values: np.ndarray, train: LearnedStack | None = None) -> DenseStack:
+        """Return the kernels of some log widths; those of the latest ones are kept.
+
+        Rows other than the training samples need the stack of these, for "views together".
+        """
+        return self._at(values, train)[1]
+
+    def _at(self, values: np.ndarray, train: LearnedStack | None) -> tuple[bytes, DenseStack, Any]:
         key = values.tobytes()
         if self._latest is None or self._latest[0] != key:
             kernels = np.empty(self.shape)
             kernels[self._fixed] = self.held.kernels[self._fixed]
-            for one, own in self.by_kernel(values):
-                one.evaluate(own, kernels[one.kernel])
-            self._latest = key, DenseStack(kernels)
-        return self._latest[1]
+            for one, widths in self.by_kernel(values):
+                one.evaluate(widths, kernels[one.kernel])
+            own = self._own(values, kernels, train)
+            if own is not None:
+                kernels[-1] = self._product(own, values, kernels, np.zeros(kernels.shape[:2]), train)[0]
+            self._latest = key, DenseStack(kernels), own
+        return self._latest
+
+    def _own(self, values: np.ndarray, kernels: np.ndarray, train: LearnedStack | None) -> Any:
+        """Return what the training samples say of kernels of views at some log widths."""
+        if self.own is None or train is not None:
+            return self.own if train is None else train._at(values, None)[2]
+        counts = self.own.shares[0]
+        return ViewKernels.learn(lambda: enumerate(kernels[:-1]), self.own.views, counts, self.own.weights)
+
+    def _product(
+        self,
+        own: ViewKernels,
+        values: np.ndarray,
+        kernels: np.ndarray,
+        diagonal: np.ndarray,
+        train: LearnedStack | None,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        around = None
+        if self.to_train is not None:
+            around = own.around(self.to_train.at(values, train).kernels[:-1] @ own.shares[0])
+        of_kernels = ((m, kernel, diagonal[m]) for m, kernel in enumerate(kernels[:-1]))
+        return own.product(of_kernels, around)
+
+    def diagonal_at(self, values: np.ndarray, diagonal: np.ndarray, train: LearnedStack) -> np.ndarray:
+        """Return similarities of rows to themselves at some log widths from those at median ones."""
+        _, stack, own = self._at(values, train)
+        if own is not None:
+            diagonal = diagonal.copy()
+            diagonal[-1] = self._product(own, values, stack.kernels, diagonal, train)[1]
+        return diagonal
+
+    def pull(self, values: np.ndarray, by_kernels: dict[int, np.ndarray]) -> np.ndarray:
+        """Return the gradient by log widths from those by kernels that depend on them."""
+        _, stack, own = self._at(values, None)
+        learned = [one.kernel for one in self.learned]
+        if own is not None:
+            more = own.pull(stack.kernels[:-1], by_kernels[self.n_kernels - 1], learned)
+            by_kernels = by_kernels | {m: by_kernels[m] + of_part for m, of_part in zip(learned, more, strict=True)}
+        pulled = (
+            one.pull(widths, by_kernels[one.kernel] * stack.kernels[one.kernel])
+            for one, widths in self.by_kernel(values)
+        )
+        return np.concatenate(list(pulled))
 
     def by_kernel(self, values: np.ndarray) -> Iterator[tuple[Points, np.ndarray]]:
         """Go through kernels and their log widths."""
@@ -147,7 +217,10 @@ def with_learned(held: DenseStack, bank: Any, X: np.ndarray | None = None) -> An
         Validated rows of the stack; None: the training samples.
     """
     learned = [m for m, kernel in enumerate(bank.kernels_) if getattr(kernel, "learns", None) is not None]
-    return LearnedStack(held, [points_of(bank, m, X) for m in learned]) if learned else held
+    if not learned:
+        return held
+    own = bank.kernels_[-1].own if bank.has_together else None
+    return LearnedStack(held, [points_of(bank, m, X) for m in learned], own)
 
 
 def points_of(bank: Any, m: int, X: np.ndarray | None = None) -> Points:
