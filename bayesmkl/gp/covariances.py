@@ -274,7 +274,7 @@ class Additive(NamedTuple):
                 return np.stack([self.cross(rows, *own) for own in zip(part, weights, strict=True)])
             widths = self.split(weights)[3]
             at_rows = rows.at(widths, self.stack)  # type: ignore[attr-defined]
-            return at_rows.combine(part**2 / self.at(widths)[1])  # type: ignore[no-any-return]
+            return at_rows.combine(part**2 / self.at(widths)[1])
         if precision == np.float32 and part.ndim == 2:
             return rows.combine_singly(part**2 / self.units)
         found: np.ndarray = rows.combine(part**2 / self.units)

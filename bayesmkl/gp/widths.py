@@ -1,8 +1,8 @@
 r"""Prior of widths of Gaussian kernels, which are inferred with the kernel weights.
 
 Log widths are relative to the median distance between two training points. Of a kernel with one width, :math:`v = s
-u`, :math:`u \sim N(0, 1)`. Of one with a width for every feature, relevances :math:`e^{-2 v_j}` have the mean that they
-have in a kernel with one width, and differ from each other,
+u`, :math:`u \sim N(0, 1)`. Of one with a width for every feature, relevances :math:`e^{-2 v_j}` differ from each
+other, and have the mean that they have in a kernel with one width,
 
 .. math:: v_j = s u + \sigma e_j + \tfrac12 \log \Bigl( \frac1D \sum_k e^{-2 \sigma e_k} \Bigr),
    \qquad e_j \sim N(0, 1) .
@@ -62,7 +62,6 @@ def n_coordinates_of(kernel: Any) -> int:
 
 def _of_features(coordinates: np.ndarray) -> Mapped:
     """Return the log widths of the features of one view."""
-
     deviations = SPREAD * coordinates[1:]
     total = np.logaddexp.reduce(-2.0 * deviations)
     shares = np.exp(-2.0 * deviations - total)

@@ -118,8 +118,8 @@ class ViewKernels(NamedTuple):
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield the kernel of every view on some rows, and similarities of rows to themselves.
 
-        Kernels are zero where samples lack the view, which is the mean, and similarities NaN. Those between rows, with
-        which no training samples are compared, are told what is `around` them.
+        Kernels are zero where samples lack the view, which is the mean, and similarities NaN. Kernels among rows need
+        what is `around` these, see there.
         """
         for v, group in groupby(kernels, key=lambda one: self.views[one[0]]):
             total: Any = 0.0
@@ -133,9 +133,7 @@ class ViewKernels(NamedTuple):
             own = self.scales[v] * (own - 2.0 * of_rows + 2.0 * half)
             yield _filled(self.scales[v] * total), own
 
-    def product(
-        self, kernels: Evaluated, around: np.ndarray | None = None
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def product(self, kernels: Evaluated, around: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Return the sum over pairs of views of the products of their kernels, and its similarities.
 
         These are NaN where samples have fewer than two views. Parameters as in `each`.
@@ -150,15 +148,13 @@ class ViewKernels(NamedTuple):
         values[:, ((self.shares > 0.0).sum(axis=0) if around is None else n_views) < 2] = np.nan
         return values, diagonal
 
-    def pull(
-        self, kernels: np.ndarray, adjoint: np.ndarray, wanted: Iterable[int]
-    ) -> Iterator[np.ndarray]:
+    def pull(self, kernels: np.ndarray, adjoint: np.ndarray, wanted: Iterable[int]) -> Iterator[np.ndarray]:
         r"""Yield the gradients by `wanted` kernels of what has the gradient `adjoint` by the kernel of the part.
 
         Samples have all views, diagonals and weights are given, and `adjoint` is symmetric. The gradient by
-        :math:`\bar K_v` is :math:`G = A \circ (\sum_u \bar K_u - \bar K_v)`; that by kernel `m`, of variance :math:`c_m`,
-        is in proportion to :math:`G - p r^\top - r p^\top + s\, p p^\top`, with :math:`r = G 1`, proportions `p` of
-        samples, and an `s` that accounts for :math:`c_m`, too.
+        :math:`\bar K_v` is :math:`G = A \circ (\sum_u \bar K_u - \bar K_v)`; that by kernel `m`, of variance
+        :math:`c_m`, is in proportion to :math:`G - p r^\top - r p^\top + s\, p p^\top`, with :math:`r = G 1`,
+        proportions `p` of samples, and an `s` that accounts for :math:`c_m`, too.
         """
         each = [values for values, _ in self.each((m, k, k.diagonal()) for m, k in enumerate(kernels))]
         total = np.sum(each, axis=0)

@@ -26,7 +26,7 @@ from bayesmkl.kernels.stacks.learned import LearnedStack, with_learned
 from bayesmkl.outcomes import Gaussian as Normal
 from bayesmkl.outcomes import Probit
 from bayesmkl.persistence import load_model, save_model
-from bayesmkl.posterior import contributions, contrast, feature_table, interaction_table
+from bayesmkl.posterior import contrast, contributions, feature_table, interaction_table
 
 FEW = Marginal(n_points=400, n_draws=200)
 FEWEST = Marginal(n_points=100, n_draws=100)  # of fits whose warnings are caught

@@ -13,7 +13,8 @@ at these widths.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise
+from functools import partial
+from itertools import count, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -147,57 +148,51 @@ class LearnedStack(Stack):
     def _at(self, values: np.ndarray, train: LearnedStack | None) -> tuple[bytes, DenseStack, Any]:
         key = values.tobytes()
         if self._latest is None or self._latest[0] != key:
-            kernels = np.empty(self.shape)
+            kernels, own = np.empty(self.shape), self.own
             kernels[self._fixed] = self.held.kernels[self._fixed]
             for one, widths in self.by_kernel(values):
                 one.evaluate(widths, kernels[one.kernel])
-            own = self._own(values, kernels, train)
             if own is not None:
-                kernels[-1] = self._product(own, values, kernels, np.zeros(kernels.shape[:2]), train)[0]
+                pairs = partial(enumerate, kernels[:-1])
+                own = (
+                    ViewKernels.learn(pairs, own.views, own.shares[0], own.weights)
+                    if train is None
+                    else train._at(values, None)[2]
+                )
+                kernels[-1] = self._product(own, kernels, np.zeros(kernels.shape[:2]), values, train)[0]
             self._latest = key, DenseStack(kernels), own
         return self._latest
 
-    def _own(self, values: np.ndarray, kernels: np.ndarray, train: LearnedStack | None) -> Any:
-        """Return what the training samples say of kernels of views at some log widths."""
-        if self.own is None or train is not None:
-            return self.own if train is None else train._at(values, None)[2]
-        counts = self.own.shares[0]
-        return ViewKernels.learn(lambda: enumerate(kernels[:-1]), self.own.views, counts, self.own.weights)
-
     def _product(
-        self,
-        own: ViewKernels,
-        values: np.ndarray,
-        kernels: np.ndarray,
-        diagonal: np.ndarray,
-        train: LearnedStack | None,
+        self, own: ViewKernels, kernels: np.ndarray, diagonal: np.ndarray, *at: Any
     ) -> tuple[np.ndarray, np.ndarray]:
         around = None
         if self.to_train is not None:
-            around = own.around(self.to_train.at(values, train).kernels[:-1] @ own.shares[0])
-        of_kernels = ((m, kernel, diagonal[m]) for m, kernel in enumerate(kernels[:-1]))
-        return own.product(of_kernels, around)
+            around = own.around(self.to_train.at(*at).kernels[:-1] @ own.shares[0])
+        return own.product(zip(count(), kernels[:-1], diagonal, strict=False), around)
 
     def diagonal_at(self, values: np.ndarray, diagonal: np.ndarray, train: LearnedStack) -> np.ndarray:
         """Return similarities of rows to themselves at some log widths from those at median ones."""
         _, stack, own = self._at(values, train)
-        if own is not None:
-            diagonal = diagonal.copy()
-            diagonal[-1] = self._product(own, values, stack.kernels, diagonal, train)[1]
-        return diagonal
+        if own is None:
+            return diagonal
+        of_part = self._product(own, stack.kernels, diagonal, values, train)[1]
+        return np.concatenate([diagonal[:-1], of_part[None]])
 
     def pull(self, values: np.ndarray, by_kernels: dict[int, np.ndarray]) -> np.ndarray:
         """Return the gradient by log widths from those by kernels that depend on them."""
         _, stack, own = self._at(values, None)
-        learned = [one.kernel for one in self.learned]
         if own is not None:
-            more = own.pull(stack.kernels[:-1], by_kernels[self.n_kernels - 1], learned)
-            by_kernels = by_kernels | {m: by_kernels[m] + of_part for m, of_part in zip(learned, more, strict=True)}
-        pulled = (
-            one.pull(widths, by_kernels[one.kernel] * stack.kernels[one.kernel])
-            for one, widths in self.by_kernel(values)
-        )
-        return np.concatenate(list(pulled))
+            learned = [one.kernel for one in self.learned]
+            for m, more in zip(
+                learned, own.pull(stack.kernels[:-1], by_kernels[self.n_kernels - 1], learned), strict=True
+            ):
+                by_kernels[m] += more
+        pulled = [
+            one.pull(own, by_kernels[one.kernel] * stack.kernels[one.kernel])
+            for one, own in self.by_kernel(values)
+        ]
+        return np.concatenate(pulled)
 
     def by_kernel(self, values: np.ndarray) -> Iterator[tuple[Points, np.ndarray]]:
         """Go through kernels and their log widths."""
