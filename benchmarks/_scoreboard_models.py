@@ -28,11 +28,12 @@ from bayesmkl.discriminative import (
     UniformMKLClassifier,
     UniformMKLRegressor,
 )
+from bayesmkl.kernels import Gaussian, Linear
 
 CONSTANT, TRUTH = "class frequencies, or a constant", "truth (simulated sets)"
 TODAY = "BEMKL, margin 1, σ_g = 1, paper bank"
 DEFAULT = "BEMKL, auto bank"
-WITH_ALL = "auto and all"
+WITH_ALL, EACH = "auto and all", "widths of features"
 FOLDS = 5
 TREES = 500
 
@@ -64,7 +65,7 @@ def _bank(kernels: str, data: Split) -> KernelBank:
     views: Any = data.views or "all"
     if kernels == WITH_ALL:
         return KernelBank("auto", views={**views, "all features": list(range(data.X.shape[1]))})
-    return KernelBank(kernels, views=views)
+    return KernelBank([Gaussian(width="each"), Linear()] if kernels == EACH else kernels, views=views)
 
 
 def _classified(model: Any, data: Split, **notes: Any) -> Prediction:
@@ -291,6 +292,7 @@ MODELS: dict[str, Model] = {
     "GPMKL, auto bank, also on all features": Model(
         _gpmkl(WITH_ALL), _gpmkl_regression(WITH_ALL), "every other default", "views"
     ),
+    "GPMKL, a width for each feature": Model(None, _gpmkl_regression(EACH), "and linear kernels", "all"),
     "SimpleMKL, sigmoid": Model(
         _svm(SimpleMKLClassifier), _svm_regression(SimpleMKLRegressor), "auto bank, C by folds"
     ),
