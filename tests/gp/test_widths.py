@@ -176,17 +176,17 @@ def test_few_features_of_many_are_found(rng):
 
 def test_products_of_few_features_are_found(rng):
     views = {"a": [0, 1, 2, 3], "b": [4, 5, 6, 7]}
-    X = rng.normal(size=(250, 8))
-    y = X[:, 0] * X[:, 4] + 0.3 * rng.normal(size=250)
+    X = rng.normal(size=(300, 8))
+    y = X[:, 0] * X[:, 4] + 0.3 * rng.normal(size=300)
     error = {}
     for width in (None, "each"):
         kernel = Gaussian(width=width) if width else Gaussian(relative_width=1)
-        model = GPMKLRegressor(KernelBank([kernel, Linear()], views=views)).fit(X[:80], y[:80])
-        error[width] = np.sqrt(np.mean((y[80:] - model.predict(X[80:])) ** 2))
+        model = GPMKLRegressor(KernelBank([kernel, Linear()], views=views)).fit(X[:120], y[:120])
+        error[width] = np.sqrt(np.mean((y[120:] - model.predict(X[120:])) ** 2))
     assert error["each"] < 0.85 * error[None]
-    parts = contributions(model, X[80:84], random_state=0)
-    np.testing.assert_allclose(parts["mean"].sum("part"), model.predict(X[80:84]), rtol=1e-6)
-    same = contrast(model, X[80:82], X[80:82], random_state=0)
+    parts = contributions(model, X[120:124], random_state=0)
+    np.testing.assert_allclose(parts["mean"].sum("part"), model.predict(X[120:124]), rtol=1e-6)
+    same = contrast(model, X[120:122], X[120:122], random_state=0)
     np.testing.assert_array_equal(same[["mean", "lower", "upper"]], 0.0)
     pairs = interaction_table(model, random_state=0)
     assert pairs["share"].iloc[0] > 0.5

@@ -215,6 +215,9 @@ def with_learned(held: DenseStack, bank: Any, X: np.ndarray | None = None) -> An
     if not learned:
         return held
     own = bank.kernels_[-1].own if bank.has_together else None
+    if own is not None:  # a view is compared by kernels that adapt to its features, if there are such
+        adapts = np.isin(own.views, own.views[learned])
+        own = own._replace(weights=own.weights * (~adapts | np.isin(np.arange(len(adapts)), learned)))
     return LearnedStack(held, [points_of(bank, m, X) for m in learned], own)
 
 
