@@ -92,7 +92,7 @@ def draw_views(model: GPMKLRegressor, y: np.ndarray, seed: int) -> np.ndarray:
         residuals[here, 0], *_ = draw_scores(
             covariance, weights, found.posterior, found.sites, matrix, sums[here, 0], rng
         )
-    parts = np.empty((draws.n_draws, 3, len(y)))
+    parts = np.empty((draws.n_draws, covariance.stack.n_kernels, len(y)))
     for kernels, here, own in prior.corrected(draws.weights, draws.point, residuals):
         parts[np.ix_(here, kernels)] = own[:, 0]
     return model.y_scale_ * (parts - parts.mean(axis=-1, keepdims=True))
