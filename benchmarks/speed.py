@@ -7,6 +7,8 @@ largest memory that a fit from samples, kernels included, adds to a new process.
 
     python benchmarks/speed.py               wdbc with 403 and with 130 kernels, waveform with 1000: 10 minutes
     python benchmarks/speed.py --case wdbc-130
+    python benchmarks/speed.py --table       default models beside peers, by the number of samples: a minute
+    python benchmarks/speed.py --table --large            and with 1000 and 2000 samples
     python benchmarks/speed.py --fast        120 samples, 39 kernels
 """
 
@@ -25,6 +27,8 @@ from _plain_loop import as_state, fit_plain
 from _protocol import deterministic_start, problem_of
 from _report import claim, finish, markdown_table, parser
 from _speed_cases import Case, cases
+from _speed_table import run as run_table
+from _speed_table import table as table_of_users
 from threadpoolctl import threadpool_limits
 
 from bayesmkl import BEMKLClassifier
@@ -197,6 +201,8 @@ def _mb(n_bytes: float | None) -> str:
 def main() -> None:
     options = parser(__doc__)
     options.add_argument("--case", help="one problem alone")
+    options.add_argument("--table", action="store_true", help="default models beside peers alone")
+    options.add_argument("--large", action="store_true", help="with 1000 and 2000 samples, too")
     chosen = options.parse_args()
     all_cases = cases(chosen.fast)
     names = [case.name for case in all_cases]
@@ -205,6 +211,10 @@ def main() -> None:
     wanted = [case for case in all_cases if chosen.case in (None, case.name)]
     machine = measure(chosen.fast)
     print(machine.report() + "\n")
+    if chosen.table:
+        found = run_table(chosen.fast, chosen.large)
+        finish(chosen, "speed_table", table_of_users(found), {"machine": machine._asdict(), "rows": found})
+        return
     rows = [compare(case, chosen.fast, machine) for case in wanted]
     claims = [c for case, found in zip(wanted, rows, strict=True) for c in claims_of(case, found)]
     ends = ", ".join(f"{row['tol']:g} ({row['title']}, {row['kernels']} kernels)" for row in rows)

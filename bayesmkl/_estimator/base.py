@@ -81,8 +81,8 @@ def resolve_storage(
 
     Small kernels are dense. Others are compressed, where `may_compress` and every sample is compared with every other
     one; packed, where they are large and `may_pack`; evaluated anew, where they would take more than half of the
-    memory that is left; and dense else. Compressed and packed ones may be held by features that they share instead,
-    where there are many and nobody asked for a form.
+    memory that is left, or where covariances are those of samples and landmarks; and dense else. Compressed and
+    packed ones may be held by features that they share instead, where there are many and nobody asked for a form.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ def resolve_storage(
         kind = "dense"
         if storage.may_pack:
             is_packed = is_square and n_bytes > PACKED and shape[0] >= MANY_PACKED
-            kind = "packed" if is_packed else "dense"
+            kind = "packed" if is_packed else "dense" if is_square else "streamed"
             storage = storage._replace(may_share=is_packed)
         elif is_square and storage.may_compress and n_bytes > SMALL:
             kind = "compressed"

@@ -194,10 +194,11 @@ class Marginal(_InferenceOptions):
     approximation : {"ep", "laplace"}, default="ep"
         Of the evidence under other likelihoods than the Gaussian, whose is exact: expectation propagation, or
         Laplace's, which takes about as long and shrinks scores.
-    total_landmarks : int, default=None
-        Of a Gaussian process whose bank has `landmarks`: how many all kernels have together, at least two for each.
+    total_landmarks : int, "auto" or None, default="auto"
+        Of a Gaussian process with `landmarks`: how many all kernels have together, at least two for each.
         A first fit to some samples says which kernels need them: these have up to as many as the bank has, the
-        others few. None: every kernel has all of them.
+        others few. None: every kernel has all of them. "auto": the same, and a bank without landmarks gets some, 256
+        in total or two for each kernel, for more than 3000 training samples.
     n_read : int or "all", default=40
         Of a Gaussian process without landmarks: at most how many of the points predictions of new rows are made from,
         at least two. They are chosen and weighted so that moments of predictions are those of all points; mean scores
@@ -222,7 +223,7 @@ class Marginal(_InferenceOptions):
     n_chains: int = 4
     n_warmup: int = 100
     approximation: str = "ep"
-    total_landmarks: int | None = None
+    total_landmarks: int | str | None = "auto"
     n_read: int | str = 40
     share_mcse: float = 0.02
 
@@ -241,17 +242,16 @@ class Marginal(_InferenceOptions):
             self._count("n_chains"),
             self._count("n_warmup"),
             check_choice(_field("approximation"), self.approximation, ("ep", "laplace")),
-            None if self.total_landmarks is None else self._count("total_landmarks", low=2),
-            self._n_read(),
+            None if self.total_landmarks is None else self._count_or("auto", "total_landmarks"),
+            self._count_or("all", "n_read"),
             check_number(_field("share_mcse"), self.share_mcse, 0.0),
         )
 
-    def _n_read(self) -> int | str:
-        if isinstance(self.n_read, str) and self.n_read != "all":
-            raise ValueError(
-                f'`{_field("n_read")}` must be "all" or a whole number >= 2; got {shown(self.n_read)}.'
-            )
-        return self.n_read if isinstance(self.n_read, str) else self._count("n_read", low=2)
+    def _count_or(self, word: str, name: str) -> int | str:
+        value = getattr(self, name)
+        if isinstance(value, str) and value != word:
+            raise ValueError(f'`{_field(name)}` must be "{word}" or a whole number >= 2; got {shown(value)}.')
+        return value if isinstance(value, str) else self._count(name, low=2)
 
 
 Inference = VB | NUTS | Gibbs | Marginal

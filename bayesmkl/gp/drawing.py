@@ -28,6 +28,7 @@ from bayesmkl.gp.hyperposterior import (
     evaluate_height,
     evaluate_slope,
     expected_factors,
+    measure_sides,
     spread_of,
 )
 from bayesmkl.gp.hyperpriors import HalfT
@@ -41,6 +42,7 @@ STEP = 0.1  # of the finite differences of the gradient at the mode
 FARTHEST = 8.0  # standard deviations of a coordinate that a step may have
 LEAST_CURVATURE = 0.3  # of a coordinate; the prior alone has one
 LEAST_LENGTH = 1e-6  # of the part of the mode that is a direction of its own
+MANY_SIDES = 20  # coordinates, from which on both sides of the mode are measured
 N_MEASURED = 8  # directions of many coordinates, in which the curvature is measured
 
 
@@ -236,6 +238,12 @@ def draw_hyperparameters(
         from bayesmkl.gp.chains import draw_chains
 
         return draw_chains(model, mode, *counts, rng), mode.n_evaluations
+    if (
+        len(mode.coordinates) >= MANY_SIDES
+        and not isinstance(mode.cov, Spread)
+        and model.mirror(mode.coordinates) is None
+    ):
+        mode = measure_sides(model, mode)
     enough = options.share_mcse if options.n_points is None else 0.0
     with step_progress(show_progress, "drawing kernel weights", 2 * n_points, "point") as report:
         return draw_importance(model, mode, n_points, rng, report, enough), mode.n_evaluations

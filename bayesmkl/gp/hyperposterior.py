@@ -28,7 +28,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import expit, logsumexp, ndtri
+from scipy.special import expit, log_ndtr, logsumexp, ndtr, ndtri, ndtri_exp
 from scipy.stats import chi2, multivariate_t, qmc
 
 from bayesmkl._numerics.convergence import Outcome
@@ -103,6 +103,64 @@ class Proposal(NamedTuple):
         if not len(self.mean):  # the data say nothing in any direction
             return np.zeros(len(coordinates))
         return np.atleast_1d(multivariate_t.logpdf(coordinates, self.mean, self.cov, self.df))
+
+
+class SkewedProposal(NamedTuple):
+    """A t density of coordinates that are bent, so that it falls on either side of the mode as the posterior does.
+
+    Axes are those of the symmetric root of a covariance, closest to the coordinates. On each there is a normal
+    density of two pieces (Geweke 1989, Bayesian inference in econometric models using Monte Carlo integration), and
+    quantiles of a standard normal variable are turned into its own.
+
+    Attributes
+    ----------
+    mode : ndarray of shape (n_coordinates,)
+    root : ndarray of shape (n_coordinates, n_coordinates)
+        Symmetric.
+    scales : ndarray of shape (2, n_coordinates)
+        Standard deviations below and above the mode on each axis.
+    within : Proposal
+        Of the bent coordinates.
+    """
+
+    mode: np.ndarray
+    root: np.ndarray
+    scales: np.ndarray
+    within: Proposal
+
+    def log_density(self, coordinates: np.ndarray) -> np.ndarray:
+        """Return the log density at some coordinates, (n_draws, n_coordinates)."""
+        bent, log_slopes = self._bent(coordinates)
+        return self.within.log_density(bent) + log_slopes.sum(axis=1) - np.linalg.slogdet(self.root)[1]
+
+    def sequence(self, rng: np.random.Generator) -> qmc.Sobol:
+        """Return points to draw by."""
+        return self.within.sequence(rng)
+
+    def draw(self, n_draws: int, rng: np.random.Generator, sequence: qmc.Sobol) -> np.ndarray:
+        """Draw by the next points of a sequence, the closest first."""
+        bent = self.within.draw(n_draws, rng, sequence)
+        below, above = self.scales / self.scales.sum(axis=0)  # probabilities of both sides
+        steps = np.where(
+            ndtr(bent) < below,
+            self.scales[0] * ndtri(np.minimum(0.5 * ndtr(bent) / below, 0.5)),
+            -self.scales[1] * ndtri(np.minimum(0.5 * ndtr(-bent) / above, 0.5)),
+        )
+        return self.mode + steps @ self.root
+
+    def adapted(self, coordinates: np.ndarray, weights: np.ndarray) -> SkewedProposal:
+        """Return the density with the moments of weighted draws, where these are bent."""
+        return self._replace(within=self.within.adapted(self._bent(coordinates)[0], weights))
+
+    def _bent(self, coordinates: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return bent coordinates, and logs of their slopes by the steps from the mode on the axes."""
+        steps = np.linalg.solve(self.root, (coordinates - self.mode).T).T
+        side = (steps > 0.0).astype(int)
+        scale = np.take_along_axis(self.scales, side, axis=0)
+        log_share = np.log(2.0 * scale / self.scales.sum(axis=0))
+        away = ndtri_exp(log_share + log_ndtr(-np.abs(steps) / scale))  # negative
+        log_slopes = log_share - np.log(scale) + 0.5 * (away**2 - (steps / scale) ** 2)
+        return np.where(side, -away, away), log_slopes
 
 
 class WideProposal(NamedTuple):
@@ -284,6 +342,8 @@ LARGEST_K = 0.7  # k-hat of importance weights that can be relied on
 EFFICIENT = 0.5  # of draws that are worth many
 HOPELESS_K = 1.0  # k-hat from which on weights have no mean, so that more of them are as bad
 LARGEST_RHAT = 1.05  # of chains that are short, and start where they belong
+FAR_STEP = 2.0  # standard deviations from the mode at which its sides are measured
+SIDES = (0.6, 2.0)  # least and largest standard deviation of a side, relative to the curvature's
 WIDER = 1.2  # covariance of the first density than that of the curvature
 LEAST_DRAWS = 50.0  # effective ones
 ENDS = (0.03, 0.97)  # probabilities below the ends of intervals
@@ -395,6 +455,7 @@ class Mode(NamedTuple):
     point: Point
     n_evaluations: int
     converged: bool
+    scales: np.ndarray | None = None  # of both sides on the axes of the covariance, where these were measured
 
 
 class Draws(NamedTuple):
@@ -641,18 +702,22 @@ def draw_importance(
         The first density is around it.
     n_draws : int
         At most so many while `share_mcse` is not reached; up to twice as many while k-hat is below one and above one
-        half, or .7 where draws are worth more than half of their number, or they are worth less than 50.
+        half, or .7 where it is reached or draws are worth more than half of their number, or they are worth less
+        than 50.
     rng : numpy.random.Generator
     report : callable, optional
         Is told how many draws there are, and what their weights are like.
     share_mcse : float
         Monte Carlo error of shares and of the ends of their intervals that is small enough, see `share_error`.
     """
-    density: Any = (
-        WideProposal.around(mode.coordinates, *mode.cov)
-        if isinstance(mode.cov, Spread)
-        else Proposal(mode.coordinates, WIDER * mode.cov, model.mirror)
-    )
+    density: Any
+    if isinstance(mode.cov, Spread):
+        density = WideProposal.around(mode.coordinates, *mode.cov)
+    elif mode.scales is not None:
+        standard = Proposal(np.zeros(len(mode.cov)), np.eye(len(mode.cov)), _no_mirror)
+        density = SkewedProposal(mode.coordinates, symmetric_root(mode.cov), mode.scales, standard)
+    else:
+        density = Proposal(mode.coordinates, WIDER * mode.cov, model.mirror)
     metric = None if isinstance(mode.cov, Spread) else _metric(mode.cov)
     sequence, proposals, sizes = density.sequence(rng), [], []
     coordinates = np.empty((0, len(mode.coordinates)))
@@ -665,7 +730,7 @@ def draw_importance(
             known = pareto_k < GOOD_K and ess >= LEAST_DRAWS and error <= share_mcse
             return len(points) >= FEWEST and known
         # weights that differ so little may look heavy-tailed by chance
-        good_k = LARGEST_K if ess >= EFFICIENT * len(points) else GOOD_K
+        good_k = LARGEST_K if ess >= EFFICIENT * len(points) or error <= share_mcse else GOOD_K
         known = pareto_k < good_k and ess >= LEAST_DRAWS
         return known or pareto_k >= HOPELESS_K or len(points) >= 2 * n_draws
 
@@ -704,6 +769,29 @@ def draw_importance(
     # later densities were fitted to earlier draws and are too high there: the evidence takes each draw's own one
     log_evidence = float(logsumexp(log_density - drawn_at) - np.log(len(points)) + of_prior)
     return Draws(coordinates, weights, tuple(points), log_evidence, pareto_k, ess)
+
+
+def measure_sides(model: Hypermodel, mode: Mode) -> Mode:
+    """Return the mode with the standard deviations of both sides, by the heights two of the curvature's from it."""
+    root, scales = symmetric_root(mode.cov), np.ones((2, len(mode.cov)))
+    for side, j in np.ndindex(scales.shape):
+        at = mode.coordinates + (2 * side - 1) * FAR_STEP * root[j]
+        try:
+            fallen = (
+                mode.point.log_density
+                - evaluate_height(model, at, mode.point.sites, tol=LOOSE)[0].log_density
+            )
+        except np.linalg.LinAlgError:
+            fallen = np.inf
+        scales[side, j] = np.clip(FAR_STEP / np.sqrt(2.0 * max(fallen, 1e-9)), *SIDES)
+    return mode._replace(scales=scales, n_evaluations=mode.n_evaluations + scales.size)
+
+
+def symmetric_root(cov: np.ndarray) -> np.ndarray:
+    """Return the symmetric square root of a covariance."""
+    values, vectors = np.linalg.eigh(cov)
+    found: np.ndarray = (vectors * np.sqrt(values)) @ vectors.T
+    return found
 
 
 def share_error(shares: np.ndarray, weights: np.ndarray, point: np.ndarray | None = None) -> float:

@@ -181,9 +181,9 @@ def _given(landmarks: Any, n_features: int) -> np.ndarray:
 def _rows(X: Any, used: Any, n_landmarks: int, rng: np.random.Generator) -> Any:
     """Draw distinct samples."""
     order = rng.permutation(len(X))
-    first = _distinct(used[order[:n_landmarks]])
+    first = distinct_rows(used[order[:n_landmarks]])
     if len(first) < n_landmarks:
-        first = _distinct(used[order])
+        first = distinct_rows(used[order])
     _check_enough(len(first), n_landmarks)
     return X[np.sort(order[first[:n_landmarks]])]
 
@@ -195,9 +195,9 @@ def _centers(X: Any, used: Any, n_landmarks: int, rng: np.random.Generator) -> A
     some, n_some = np.arange(len(X)), max(LEAST_SAMPLES, SAMPLES_PER_LANDMARK * n_landmarks)
     if len(X) > n_some:
         some = np.sort(rng.permutation(len(X))[:n_some])
-        if len(_distinct(used[some])) < n_landmarks:
-            some = _distinct(used)
-    _check_enough(len(_distinct(used[some])), n_landmarks)
+        if len(distinct_rows(used[some])) < n_landmarks:
+            some = distinct_rows(used)
+    _check_enough(len(distinct_rows(used[some])), n_landmarks)
     clustering = KMeans(n_landmarks, n_init=1, max_iter=ROUNDS, random_state=int(rng.integers(2**31)))
     # threads add up in any order: one of them, for results that do not change in their last digits
     with one_thread(), holding_back(ConvergenceWarning):
@@ -213,7 +213,7 @@ def _centers(X: Any, used: Any, n_landmarks: int, rng: np.random.Generator) -> A
     return centers / sizes[:, None]
 
 
-def _distinct(rows: Any) -> np.ndarray:
+def distinct_rows(rows: Any) -> np.ndarray:
     """Return the positions of rows that equal no row before them, in ascending order."""
     return rows.distinct() if is_sparse(rows) else np.sort(np.unique(rows, axis=0, return_index=True)[1])
 

@@ -12,7 +12,7 @@ from problems import kernels, labels, numbers, processes
 from scipy.special import logsumexp
 
 from bayesmkl._utils.devices import numpyro_session
-from bayesmkl.gp import drawing
+from bayesmkl.gp import drawing, hyperposterior
 from bayesmkl.gp.conditioning import Sites, condition
 from bayesmkl.gp.drawing import find_mode
 from bayesmkl.gp.evidence import ep_evidence, exact_evidence
@@ -405,3 +405,37 @@ def test_the_curvature_of_many_weights_is_expected(build, rng, monkeypatch):
         curvature[:n_weights, :n_weights], expected + np.eye(n_weights), rtol=1e-4, atol=1e-6
     )
     np.testing.assert_allclose(curvature[n_weights:], other[n_weights:], rtol=0.05, atol=0.02)
+
+
+def test_a_density_with_two_sides_is_normalized_and_drawn_from_as_it_says():
+    """Its mass by a grid; draws have the probabilities of the sides and the density's own mean."""
+    root = np.array([[0.8, 0.3], [0.3, 0.5]])
+    scales = np.array([[0.6, 1.0], [1.8, 1.0]])
+    within = hyperposterior.Proposal(
+        np.array([0.2, -0.1]), np.array([[1.1, 0.2], [0.2, 0.9]]), lambda u: None
+    )
+    density = hyperposterior.SkewedProposal(np.array([1.0, -2.0]), root, scales, within)
+    axis = np.linspace(-12.0, 12.0, 1201)
+    grid = np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
+    mass = np.exp(density.log_density(grid)) * (axis[1] - axis[0]) ** 2
+    assert abs(mass.sum() - 1.0) < 2e-3
+    rng = np.random.default_rng(0)
+    drawn = density.draw(8192, rng, density.sequence(rng))
+    np.testing.assert_allclose(drawn.mean(axis=0), mass @ grid, atol=0.02)
+    np.testing.assert_allclose(np.cov(drawn.T), np.cov(grid.T, aweights=mass), atol=0.06)
+
+
+def test_sides_of_the_mode_are_those_of_the_posterior(monkeypatch):
+    """It is normal below the mode, and falls as with half the standard deviation above."""
+    root, at = np.array([[0.7, 0.2], [0.2, 0.4]]), np.array([0.5, -1.0])
+
+    def height(model, coordinates, sites, **tol):
+        steps = np.linalg.solve(root, coordinates - at)
+        steps[steps > 0.0] /= 0.7
+        return hyperposterior.Point(-0.5 * float(steps @ steps), 0.0, (), True), []
+
+    monkeypatch.setattr(hyperposterior, "evaluate_height", height)
+    mode = hyperposterior.Mode(at, root @ root, hyperposterior.Point(0.0, 0.0, (), True), 1, True)
+    found = hyperposterior.measure_sides(None, mode)
+    np.testing.assert_allclose(found.scales, [[1.0, 1.0], [0.7, 0.7]], rtol=1e-6)
+    assert found.n_evaluations == 5

@@ -8,8 +8,10 @@ from __future__ import annotations
 from functools import partial
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.stats import multivariate_normal
+from sklearn.base import clone
 
 from bayesmkl import GPMKLClassifier, GPMKLRegressor, KernelBank, load_model, save_model
 from bayesmkl.gp import Design, GPMKLOrdinalClassifier, Marginal, drawing, landmarks
@@ -432,16 +434,79 @@ def test_expectations_need_few_nodes_where_scores_are_sure(likelihood, monkeypat
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        (GPMKLRegressor(bank(None), inference=few(20)), "must be None with a bank without `landmarks`"),
         (GPMKLRegressor(bank(10), inference=few(7)), "must be at least 2 for each of 5 kernels; got 7"),
         (
             GPMKLRegressor(bank(10), inference=Marginal(total_landmarks=1.5)),
             "`total_landmarks` of `inference`",
         ),
     ],
-    ids=["without landmarks", "too few", "no whole number"],
+    ids=["too few", "no whole number"],
 )
 def test_totals_that_cannot_be_are_named(model, message):
     X, y = samples()
     with pytest.raises(ValueError, match=message):
         model.fit(X, y)
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("classes", [False, True], ids=["numbers", "labels"])
+def test_many_samples_get_landmarks_by_themselves(classes, monkeypatch, tmp_path):
+    monkeypatch.setattr(by_landmarks, "MOST_COMPARED", 150)
+    X, y = samples(200, seed=4)
+    new = np.random.default_rng(9).normal(size=(50, 4))
+    kind, target = (GPMKLClassifier, y > 0.0) if classes else (GPMKLRegressor, y)
+    predict = (lambda model: model.predict_proba(new)) if classes else lambda model: model.predict(new)
+    model, exact = (
+        kind(bank(), inference=Marginal(n_points=200, n_draws=400, total_landmarks=total)).fit(X, target)
+        for total in ("auto", None)
+    )
+    assert model.kernel_bank_.landmarks == 200
+    assert sum(model.pseudo_samples_.features.counts) <= 256
+    assert exact.pseudo_samples_ is None
+    assert exact.landmark_loss_ == 0.0
+    assert 0.0 < model.landmark_loss_ < 0.02
+    np.testing.assert_allclose(predict(model), predict(exact), atol=0.06)
+    save_model(model, tmp_path / "model.bmkl")
+    np.testing.assert_array_equal(predict(load_model(tmp_path / "model.bmkl")), predict(model))
+    few_landmarks = clone(model).set_params(inference=few(12)).fit(X[:100], target[:100])
+    assert sum(few_landmarks.pseudo_samples_.features.counts) == 12
+    assert few_landmarks.landmark_loss_ > 2.0 * model.landmark_loss_
+
+
+def test_landmarks_that_are_chosen_suit_categories_and_few_values(monkeypatch):
+    monkeypatch.setattr(by_landmarks, "MOST_COMPARED", 50)
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"dose": rng.integers(4, size=80), "kind": rng.choice(["a", "b", "c"], 80)})
+    y = X["dose"] + (X["kind"] == "a") + 0.1 * rng.normal(size=80)
+    model = GPMKLRegressor(views="types", inference=FEW).fit(X, y)
+    assert len(model.kernel_bank_.landmarks_) == len(X.drop_duplicates())
+    assert np.corrcoef(model.predict(X), y)[0, 1] > 0.99
+    assert model.landmark_loss_ < 1e-6
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (GPMKLRegressor(likelihood="poisson"), "`likelihood` must be normal, probit or logit"),
+        (GPMKLRegressor(kernel_prior="spike-slab"), '`kernel_prior` must not be "spike-slab"'),
+        (GPMKLRegressor(design=Design(covariate_columns=0)), "`design` must be None"),
+        (GPMKLRegressor(inference=Marginal("nuts")), '`sampler` of `inference` must be "importance"'),
+        (GPMKLRegressor(missing_views="integrate"), '`missing_views` must be "error"'),
+        (GPMKLRegressor(KernelBank(Gaussian(width="learn"))), "`kernels` must have given widths"),
+        (GPMKLOrdinalClassifier(), "`likelihood` must be normal, probit or logit"),
+        (GPMKLClassifier(), "`y` must have two classes with landmarks; got 3"),
+    ],
+)
+def test_more_samples_than_can_be_compared_are_refused_with_the_number_that_can(model, message, monkeypatch):
+    monkeypatch.setattr(by_landmarks, "MOST_COMPARED", 50)
+    X = samples()[0]
+    with pytest.raises(ValueError, match=f"{message}.*at most 3000 samples"):
+        model.fit(X, np.arange(60) % 3)
+
+
+def test_more_weighted_samples_than_can_be_compared_are_refused(monkeypatch):
+    monkeypatch.setattr(by_landmarks, "MOST_COMPARED", 50)
+    with pytest.raises(
+        ValueError, match=r"`sample_weight` must be None with 60 samples\. Fit to at most 3000"
+    ):
+        GPMKLRegressor().fit(*samples(), sample_weight=np.arange(60) % 2 + 0.5)

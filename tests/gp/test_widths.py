@@ -270,7 +270,7 @@ def test_classes_have_widths_too(table):
         (MKLRegressor(EACH), "`kernels` must have given widths for MKLRegressor"),
         (GPMKLRegressor(LEARN, missing_views="integrate"), '`missing_views` must be "error" with a Gaussian'),
         (GPMKLRegressor(LEARN, kernel_prior="spike-slab"), '`kernel_prior` must not be "spike-slab" with'),
-        (GPMKLRegressor(clone(LEARN).set_params(landmarks=9)), "`landmarks` must be None with a Gaussian"),
+        (GPMKLRegressor(clone(LEARN).set_params(landmarks=9)), "`kernels` must have given widths with a bank"),
         (GPMKLRegressor(clone(LEARN).set_params(normalize="center")), "`normalize` must be"),
         (GPMKLRegressor(KernelBank(Gaussian(width="learned"))), "`width` of Gaussian must be a positive number"),
         (GPMKLRegressor(KernelBank(Gaussian(width="learn", gamma=1.0))), "not both"),

@@ -45,6 +45,7 @@ from bayesmkl.gp.estimators.by_landmarks import (
     induce,
     read_samples,
     refuse_program,
+    with_landmarks,
 )
 from bayesmkl.gp.estimators.completion import CompletingMKL
 from bayesmkl.gp.estimators.settings import GPMKL, check_learned, checked_weight_prior, of_kernels
@@ -178,7 +179,7 @@ class BaseGPMKL(CompletingMKL):
         bank, self.design_ = apart_from_design(
             bank, X, self.design, self.n_features_in_, self.group_labels_, self.sample_weight_
         )
-        return bank
+        return with_landmarks(self, bank, X)
 
     def _inference(self) -> Marginal:
         """Return the options of the inference, checked."""
@@ -303,7 +304,7 @@ class BaseGPMKL(CompletingMKL):
 
     def _find_posterior(self, stack: DenseStack, targets: np.ndarray) -> None:
         """Set the fitted attributes, and warn at most once; `targets` are (n_outputs, n_samples)."""
-        options, induced, self.pseudo_samples_ = self._inference(), None, None
+        options, induced, self.pseudo_samples_, self.landmark_loss_ = self._inference(), None, None, 0.0
         if self._has_landmarks:
             with self._naming_kernels():
                 induced = induce(self, targets, self._rng().spawn(3)[2])
@@ -324,6 +325,13 @@ class BaseGPMKL(CompletingMKL):
         self.dual_coef_ = reading.dual if several else reading.dual[0]
         self.intercept_ = reading.intercept if several else float(reading.intercept[0])
         self.effects_ = reading.effects if several else reading.effects[0]
+        if induced is not None:
+            squares = draws.kernel_weights**2
+            lost = squares @ induced.remainder.unexplained / squares.sum(axis=1)
+            self.landmark_loss_ = float(draws.probability @ lost)
+            announce(
+                self.verbose > 0, f"Landmarks miss {self.landmark_loss_:.1%} of the scores' prior variance."
+            )
         left_out = reading.left_out if induced is None else read_samples(self, induced, targets)
         self.log_evidence_ = self._in_nats(weighted.log_evidence)
         self._read_left_out(targets, left_out)

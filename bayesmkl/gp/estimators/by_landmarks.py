@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from scipy.linalg.blas import strmm
 
+from bayesmkl._estimator import announce
 from bayesmkl._numerics.linalg import spd_inverse_root
 from bayesmkl._utils.memory import require_memory
 from bayesmkl.gp.conditioning import Sites, cavity
@@ -53,7 +54,8 @@ from bayesmkl.gp.landmarks import (
     pseudo_samples,
 )
 from bayesmkl.gp.reading import HyperDraws, LeftOut, average_left_out, leave_out
-from bayesmkl.kernels.bank import KernelBank
+from bayesmkl.kernels.bank import CheckedTable, KernelBank
+from bayesmkl.kernels.landmarks import distinct_rows
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.outcomes import Gaussian, Heteroscedastic, Logit, Probit
 from bayesmkl.outcomes.base import Derivatives, Likelihood, Tilted, no_parameters
@@ -326,6 +328,14 @@ NOT_SETTLED = (
     "with a smaller scale, or other landmarks."
 )
 REMEDY = "Use fewer landmarks or kernels."
+MOST_COMPARED = 3000  # samples, beyond which a bank without landmarks gets some
+TOTAL_LANDMARKS = 256  # of all kernels together, of such a bank
+CATEGORICAL = 2  # in codes of columns
+ALL_PAIRS = "Compare with all training samples (`landmarks=None`)."
+FEWER_SAMPLES = (
+    f"Fit to at most {MOST_COMPARED} samples, or compare all of them, which takes hours: `landmarks=None` and "
+    "`inference=Marginal(total_landmarks=None)`."
+)
 
 
 def check_with_landmarks(model: BaseGPMKL, bank: KernelBank) -> None:
@@ -336,35 +346,67 @@ def check_with_landmarks(model: BaseGPMKL, bank: KernelBank) -> None:
     model : BaseGPMKL
     bank : KernelBank
     """
-    total = model._inference().total_landmarks
-    if bank.landmarks is None:
-        if total is not None:
-            raise ValueError(
-                f"`total_landmarks` of `inference` must be None with a bank without `landmarks`; got {total}. Say "
-                "how many a kernel may have: KernelBank(landmarks=128)."
-            )
-        return
-    if is_spike_slab(model.kernel_prior, model.KERNEL_PRIORS):
-        raise ValueError(
-            '`kernel_prior` must not be "spike-slab" with a bank that has `landmarks`, whose evidence is not known '
-            'kernel by kernel. Use "nested" or "horseshoe", or compare with all training samples '
-            "(`landmarks=None`)."
-        )
-    if not isinstance(model._likelihood(), Gaussian | Probit | Logit):
-        raise ValueError(
-            "`likelihood` must be normal, probit or logit with a bank that has `landmarks`; got "
-            f"{model._likelihood()!r}. Compare with all training samples (`landmarks=None`)."
-        )
-    if model.design is not None:
-        raise ValueError(
-            f"`design` must be None with a bank that has `landmarks`; got {model.design!r}. Give the columns kernels "
-            "of their own, as views of the bank, or compare with all training samples (`landmarks=None`)."
-        )
-    if model._inference().sampler != "importance":
-        raise ValueError(
-            '`sampler` of `inference` must be "importance" with a bank that has `landmarks`; got '
-            f"{model._inference().sampler!r}. Increase its `n_points` if weights have a heavy tail."
-        )
+    if bank.landmarks is not None:
+        _refuse_pairs(model, "a bank that has `landmarks`", ALL_PAIRS)
+
+
+def with_landmarks(model: BaseGPMKL, bank: KernelBank, X: CheckedTable) -> KernelBank:
+    """Give a bank landmarks if these are asked for, or samples are too many to be compared with each other.
+
+    Parameters
+    ----------
+    model : BaseGPMKL
+    bank : KernelBank
+        Which is changed and returned.
+    X : CheckedTable
+        Training samples.
+
+    Raises
+    ------
+    ValueError
+        For parameters that need all pairs of samples, with the number of samples that will do.
+    """
+    n_samples, total = len(X.values), model._inference().total_landmarks
+    if bank.landmarks is not None or total is None or (total == "auto" and n_samples <= MOST_COMPARED):
+        return bank
+    _refuse_pairs(model, f"landmarks, through which {n_samples} samples are compared", FEWER_SAMPLES)
+    if model.sample_weight_ is not None:
+        raise ValueError(f"`sample_weight` must be None with {n_samples} samples. {FEWER_SAMPLES}")
+    seen = [columns for _, functions in bank.kernels_on(X) for _, columns in functions]
+    columns, codes = np.unique(np.concatenate(seen)), X.codes
+    bank.landmarks = min(
+        TOTAL_LANDMARKS if total == "auto" else total, len(distinct_rows(X.values[:, columns]))
+    )
+    if codes is not None and (codes[columns] == CATEGORICAL).any():  # which have no centers
+        bank.landmark_selection = "random"
+    announce(model.verbose > 0, f"{n_samples} samples are compared with {bank.landmarks} landmarks.")
+    return bank
+
+
+def _total(model: BaseGPMKL) -> int | None:
+    """Return how many landmarks all kernels have together; None: each has all."""
+    total, bank = model._inference().total_landmarks, model.kernel_bank_
+    if total != "auto":
+        return total  # type: ignore[return-value]
+    given = isinstance(model.kernels, KernelBank) and model.kernels.landmarks is not None
+    return None if given else max(TOTAL_LANDMARKS, LEAST_LANDMARKS * bank.n_kernels_)  # type: ignore[union-attr]
+
+
+def _refuse_pairs(model: BaseGPMKL, where: str, remedy: str) -> None:
+    """Raise for parameters that need all pairs of samples."""
+    likelihood, sampler = model._likelihood(), model._inference().sampler
+    has_sets = is_spike_slab(model.kernel_prior, model.KERNEL_PRIORS)
+    known = model._takes_landmarks and isinstance(likelihood, Gaussian | Probit | Logit)
+    for name, is_wrong, wanted, value, instead in (
+        ("kernel_prior", has_sets, 'not be "spike-slab"', "spike-slab", 'Use "nested" or "horseshoe". '),
+        ("likelihood", not known, "be normal, probit or logit", likelihood, ""),
+        ("design", model.design is not None, "be None", model.design, "Make its columns views of the bank. "),
+        ("sampler` of `inference", sampler != "importance", 'be "importance"', sampler, ""),
+        ("missing_views", model.missing_views != "error", 'be "error"', model.missing_views, ""),
+        ("kernels", model._learns, "have given widths", "one that is learned", ""),
+    ):
+        if is_wrong:
+            raise ValueError(f"`{name}` must {wanted} with {where}; got {value!r}. {instead}{remedy}")
 
 
 def refuse_program(model: BaseGPMKL) -> None:
@@ -467,7 +509,7 @@ def induce(model: BaseGPMKL, targets: np.ndarray, rng: np.random.Generator) -> I
         For several outputs of other likelihoods than the normal one.
     """
     bank: Any = model.kernel_bank_
-    total = model._inference().total_landmarks
+    total = _total(model)
     if total is not None and total < LEAST_LANDMARKS * bank.n_kernels_:
         raise ValueError(
             f"`total_landmarks` of `inference` must be at least {LEAST_LANDMARKS} for each of {bank.n_kernels_} "
@@ -485,9 +527,8 @@ def induce(model: BaseGPMKL, targets: np.ndarray, rng: np.random.Generator) -> I
         return _with_fields(*found, Heteroscedastic(Gaussian()))._replace(start=start)
     if len(targets) > 1:
         raise ValueError(
-            f"`y` must have two classes with a bank that has `landmarks`; got {len(targets)} classes or labels. Fit "
-            "one model for each, as sklearn.multiclass.OneVsRestClassifier does, or compare with all training "
-            "samples (`landmarks=None`)."
+            f"`y` must have two classes with landmarks; got {len(targets)} classes or labels. Fit one model for "
+            f"each, as sklearn.multiclass.OneVsRestClassifier does. {FEWER_SAMPLES}"
         )
 
     def model_of(pseudo: PseudoSamples, seen: np.ndarray, remainder: Remainder) -> Hypermodel:

@@ -111,6 +111,7 @@ class GPMKLClassifier(ClassifierMixin, BaseGPMKL):
         Training labels as the model sees them, -1 and +1.
     %(training_kernels_)s
     %(pseudo_samples_)s
+    %(landmark_loss_)s
     %(present_)s
     %(kernel_centers_)s
     %(predictability_)s

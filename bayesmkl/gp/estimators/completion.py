@@ -177,12 +177,7 @@ class CompletingMKL(BaseMKL):
             yield completed.rows(centers.rows(stack), centers.diagonal(stack, diagonal))
 
     def _storage(self) -> Holding:
-        """Return one dense array, or of many kernels one triangle of each or common features; with landmarks none.
-
-        Then samples are read once, a block at a time.
-        """
-        if isinstance(self.kernels, KernelBank) and self.kernels.landmarks is not None:
-            return Holding("streamed")
+        """Return one dense array, or of many kernels one triangle of each or common features; with landmarks none."""
         is_proposed = is_spike_slab(
             self.kernel_prior, self.KERNEL_PRIORS
         )  # each kernel, again and again, by chains

@@ -92,6 +92,7 @@ class GPMKLOrdinalClassifier(ClassifierMixin, BaseGPMKL):
         Numbers of the training grades, from 0.
     %(training_kernels_)s
     %(pseudo_samples_)s
+    %(landmark_loss_)s
     %(present_)s
     %(kernel_centers_)s
     %(predictability_)s

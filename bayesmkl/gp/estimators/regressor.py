@@ -139,6 +139,7 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
         where `design` names tasks or precisions: numbers, positions of tasks, precisions.
     %(training_kernels_)s
     %(pseudo_samples_)s
+    %(landmark_loss_)s
     %(present_)s
     %(kernel_centers_)s
     %(predictability_)s

@@ -153,7 +153,6 @@ def check_learned(model: BaseGPMKL, bank: KernelBank) -> None:
     for name, is_so, wanted in (
         ("kernel_prior", is_spike_slab(model.kernel_prior, model.KERNEL_PRIORS), 'must not be "spike-slab"'),
         ("missing_views", model.missing_views != "error", 'must be "error"'),
-        ("landmarks", bank.landmarks is not None, "must be None"),
         ("normalize", "center" in str(bank.normalize), 'must be "spherical" or None'),
     ):
         if is_so:
@@ -226,7 +225,7 @@ GPMKL = ESTIMATOR | entries(
         (n_samples, n_train, n_kernels), or (n_samples, n_train) for one kernel. None is
         ``KernelBank(scale=True)``, which standardizes numbers and compares categories of a DataFrame by agreement.
         Of classifiers of two classes and of regression with normal noise the
-        bank may have `landmarks`, for more samples than a few thousand.
+        bank may have `landmarks`. It gets 256 of them by itself for more than 3000 samples, see `inference`.
     missing_views : {"error", "integrate", "impute"}, default="error"
         Meaning of NaN in `X`. "error": raise an error. "integrate": samples lack views, in training and predictions
         alike: all columns of a view are NaN, or the row and column of a precomputed kernel; what a kernel adds to the
@@ -303,6 +302,9 @@ GPMKL = ESTIMATOR | entries(
         they are centered.
     pseudo_samples_ : PseudoSamples or None
         The few samples by which predictions are made where a bank has `landmarks`; `posterior_` is of these.
+    landmark_loss_ : float
+        Part of the prior variance of the scores, over the training samples, that landmarks cannot represent; 0
+        without landmarks. Where it is large, more landmarks make better predictions.
     present_ : ndarray of bool of shape (n_kernels, n_samples) or None
         Mask of training samples that have the view of each kernel; None with ``missing_views="error"``.
     kernel_centers_ : KernelCenters or None

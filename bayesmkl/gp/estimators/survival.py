@@ -114,6 +114,7 @@ class GPMKLSurvival(BaseGPMKL):
     %(event_times_)s
     %(training_kernels_)s
     %(pseudo_samples_)s
+    %(landmark_loss_)s
     %(present_)s
     %(kernel_centers_)s
     %(predictability_)s
