@@ -644,11 +644,16 @@ def _point_of(
     evidence: Callable[..., Any],
     options: dict[str, Any],
 ) -> tuple[Point, list[Any]]:
-    with np.errstate(all="ignore"):
-        found = [
-            evidence(model.likelihood, y, matrix, own, None if start is None else start[k], **options)
-            for k, (y, own) in enumerate(zip(model.targets, parameters, strict=True))
-        ]
+    try:
+        with np.errstate(all="ignore"):
+            found = [
+                evidence(model.likelihood, y, matrix, own, None if start is None else start[k], **options)
+                for k, (y, own) in enumerate(zip(model.targets, parameters, strict=True))
+            ]
+    except np.linalg.LinAlgError:
+        if start is None or options.get("overwrite"):
+            raise
+        return _point_of(model, coordinates, matrix, parameters, None, evidence, options)
     log_evidence = float(sum(output.log_evidence for output in found))
     converged = all(bool(output.converged) for output in found)
     astray = not (converged and np.isfinite(log_evidence))

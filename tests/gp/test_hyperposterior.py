@@ -358,10 +358,13 @@ def test_sites_that_stop_early_are_counted(rng, monkeypatch):
     assert drawn(model, 120).unconverged > 0.5
 
 
-def test_sites_that_lead_astray_are_left(rng):
-    """Steps from the sites of another point may end far off; from nothing they do not."""
+@pytest.mark.parametrize("fails", [False, True])
+def test_sites_that_lead_astray_are_left(rng, fails):
+    """Steps from the sites of another point may end far off, or nowhere; from nothing they do not."""
 
     def lost(likelihood, y, covariance, parameters, start=None, **tol):
+        if fails and start is not None:
+            raise np.linalg.LinAlgError
         found = ep_evidence(likelihood, y, covariance, parameters, None, **tol)
         return found if start is None else found._replace(log_evidence=-1e131, converged=False)
 
