@@ -84,7 +84,7 @@ TASKS = {
     "grades": "ordinal",
     "times": "survival",
 }
-ALONG = np.linspace(0.05, 0.95, 9)  # quantiles of features, of curves
+ALONG = np.linspace(0.05, 0.95, 9).tolist()  # quantiles of features, of curves
 MOST_CURVES = 20  # features along which curves take seconds
 DIFFERENT = 0.99  # part of training samples that must differ for others to be known by their values
 N_PART_DRAWS = 200  # by which a part's interval is found to hold zero
@@ -314,7 +314,11 @@ def _curves(about: Reported) -> list[Block]:
     views = [view for view in bank.views_ if not codes[view.columns].any()]
     if not 0 < sum(len(view.columns) for view in views) <= MOST_CURVES:
         return []
-    options = {"views": [view.name for view in views], "by": "feature", "ci_prob": about.ci_prob}
+    options: dict[str, Any] = {
+        "views": [view.name for view in views],
+        "by": "feature",
+        "ci_prob": about.ci_prob,
+    }
     try:
         rows: Any = CheckedTable(bank.X_train_, None, bank.column_labels_)
         table = overall_effect(fitted.estimator, rows, ALONG, random_state=0, **options)
@@ -398,8 +402,9 @@ def _table_of_samples(about: Reported, found: Any, X: Any) -> pd.DataFrame:
     frame = pd.DataFrame({"sample": [str(label) for label in found["sample"].values]})
     if about.y is not None and np.ndim(about.y) == 1 and np.asarray(about.y).dtype.names is None:
         frame["target"] = np.asarray(about.y)[:n_samples]
-    if np.ndim(about.on_test.labels()) == 1:
-        frame["prediction"] = about.on_test.labels()[:n_samples]
+    predicted = about.on_test.labels() if about.on_test else np.empty((0, 0))
+    if predicted.ndim == 1:
+        frame["prediction"] = predicted[:n_samples]
     frame["score"] = found["score"].values
     is_sure = np.ones(mean.shape, dtype=bool)
     if "interval" in found:

@@ -1000,7 +1000,7 @@ class KernelBank(TransformerMixin, BankAlgebra):
             diagonal[there] = self._write(m, kernel, geometry, place, out, True)
             yield m, out, diagonal
 
-    def slopes(self, X: np.ndarray) -> Iterator[tuple[View, Slopes | None]]:
+    def slopes(self, X: np.ndarray) -> Iterator[tuple[View, Slopes | Flat | None]]:
         """Yield the derivatives of every kernel by the numbers of its view, between rows and the basis points.
 
         Those of kernels that compare the categories beside them are zero. The part "views together" comes without.
@@ -1013,7 +1013,7 @@ class KernelBank(TransformerMixin, BankAlgebra):
         Yields
         ------
         view : View
-        slopes : Slopes or None
+        slopes : Slopes, Flat or None
             By the columns of `numbers_of_views`; None of a kernel whose widths a model infers.
 
         Raises
