@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 MISSING = "–"
 MOST_ROWS = 100  # of a table of Markdown
-MOST_OPEN = 30  # rows of a table of HTML that is open without a click
 SHORT = 12  # rows of a table that cannot be folded
 NUMBER = re.compile(r"[+-]?\d[\d.]*(e[+-]\d+)?( %| ±.*| \(.*| to .*|\?)?")  # as tables show them
 
@@ -185,8 +184,7 @@ def _table(frame: pd.DataFrame, label: str) -> str:
     )
     if len(frame) <= SHORT:
         return made
-    is_open = " open" if len(frame) <= MOST_OPEN else ""
-    return f"<details{is_open}><summary>{escape(label)}: {len(frame)} rows</summary>{made}</details>"
+    return f"<details><summary>{escape(label)}: {len(frame)} rows</summary>{made}</details>"
 
 
 def page(title: str, facts: str, parts: Mapping[str, Sequence[Block]]) -> str:

@@ -149,8 +149,7 @@ def report_model(
     NotFittedError
         Before `fit`.
     ValueError
-        If there is `y` without `X`, if `X` and `y` do not fit to the model or are training samples alone, or if
-        nothing can be written to `path`.
+        If there is `y` without `X`, if `X` and `y` do not fit to the model, or if nothing can be written to `path`.
 
     Examples
     --------
@@ -212,14 +211,9 @@ def _unseen(fitted: FittedBEMKL, X: Any, y: Any) -> tuple[Any, Any, str]:
     are_new = np.array([row not in different for row in given])
     if are_new.all() or len(different) < DIFFERENT * len(known):
         return X, y, ""
-    if not are_new.any():
-        raise ValueError(
-            "`X` must be samples that the model was not fitted to; got training samples. Leave `X` and `y` out, and "
-            "each training sample is predicted by the others."
-        )
     kept, n_seen = np.flatnonzero(are_new), int((~are_new).sum())
     told = f"{n_seen} of the {len(given)} samples are training samples. They are not judged."
-    return _safe_indexing(X, kept), y[kept], told
+    return (_safe_indexing(X, kept), y[kept], told) if len(kept) else (None, None, told)
 
 
 class Reported(NamedTuple):
@@ -260,19 +254,13 @@ def _data(about: Reported) -> list[Block]:
     fitted, bank, rows = about.fitted, about.bank, []
     if bank is None:
         return ["Kernels were precomputed."]
-    names = column_names(bank.n_features_in_, getattr(bank, "column_labels_", None))
+    names = column_names(bank.n_features_in_, bank.column_labels_)
     for view, present in zip(bank.views_, bank.present_, strict=True):
-        own = [names[j] for j in view.columns[:MOST_COLUMNS]]
-        more = len(view.columns) - len(own)
-        rows.append(
-            {
-                "view": view.name,
-                "columns": len(view.columns),
-                "kernels": (fitted.kernel_views or []).count(view.name),
-                "samples without it": int((~present).sum()),
-                "such as": ", ".join(own) + (f" and {more} more" if more else ""),
-            }
-        )
+        n_columns, first = len(view.columns), ", ".join(names[j] for j in view.columns[:MOST_COLUMNS])
+        more = f" and {n_columns - MOST_COLUMNS} more" if n_columns > MOST_COLUMNS else ""
+        own = {"view": view.name, "columns": n_columns, "such as": first + more}
+        n_kernels = (fitted.kernel_views or []).count(view.name)
+        rows.append({**own, "kernels": n_kernels, "samples without it": int((~present).sum())})
     return [Heading("Columns"), Rows(pd.DataFrame(rows), "columns of views")]
 
 
@@ -301,34 +289,28 @@ def _effects(about: Reported) -> list[Block]:
         blocks += [Heading("Tasks"), Rows(_readable(task_table(about.model)), "correlations of tasks")]
     slopes = quick_feature_table(about.model, about.ci_prob, np.random.default_rng(0))
     if slopes is not None:
-        about_rows = "Average slopes of the score, for one standard deviation of a feature."
-        said = f"{about_rows} {slopes.attrs['caption']}".strip()
-        blocks += [Heading("Features"), said, Rows(_readable(slopes[:SHORT]), "slopes"), *_curves(about)]
+        said = f"Average slopes of the score, by standard deviations of features. {slopes.attrs['caption']}"
+        table_of_slopes = Rows(_readable(slopes[:SHORT]), "slopes")
+        blocks += [Heading("Features"), said.strip(), table_of_slopes, *_curves(about)]
     return blocks
 
 
 def _curves(about: Reported) -> list[Block]:
     """Draw how the outcome changes along the features of views without categories, if these are few."""
-    fitted, bank = about.fitted, about.bank
-    codes = np.zeros(bank.n_features_in_) if bank.column_plan_ is None else bank.column_plan_.codes()
-    views = [view for view in bank.views_ if not codes[view.columns].any()]
+    fitted, bank, percent = about.fitted, about.bank, f"{100 * about.ci_prob:g} %"
+    pairs = zip(bank.views_, bank.numbers_of_views(), strict=True)
+    views = [view for view, numbers in pairs if len(numbers) == len(view.columns)]
     if not 0 < sum(len(view.columns) for view in views) <= MOST_CURVES:
         return []
-    options: dict[str, Any] = {
-        "views": [view.name for view in views],
-        "by": "feature",
-        "ci_prob": about.ci_prob,
-    }
+    rows: Any = CheckedTable(bank.X_train_, None, bank.column_labels_)
+    asked: dict[str, Any] = {"by": "feature", "views": [view.name for view in views]}
     try:
-        rows: Any = CheckedTable(bank.X_train_, None, bank.column_labels_)
-        table = overall_effect(fitted.estimator, rows, ALONG, random_state=0, **options)
+        table = overall_effect(fitted.estimator, rows, ALONG, **asked, ci_prob=about.ci_prob, random_state=0)
     except (TypeError, ValueError):  # features that do not vary, tasks
         return []
     output = None if fitted.output_names is None else fitted.output_names[0]
     of_output = "" if output is None else f" of {fitted.output_kind} {output}"
-    said = (
-        f"Change{of_output} along one feature, others at their medians, with {100 * about.ci_prob:g} % bands."
-    )
+    said = f"Change{of_output} along one feature, others at their medians, with {percent} bands."
     return [Drawing.of(plot_effects(table, output)[0], said)]
 
 
@@ -336,9 +318,8 @@ def _kernels(about: Reported) -> list[Block]:
     """List all views and kernels."""
     fitted, options = about.fitted, {"ci_prob": about.ci_prob, "kernels": about.training_kernels}
     table = about.found.table
-    blocks: list[Block] = (
-        [Heading("All views"), Rows(_readable(table), "all views")] if len(table) > SHORT else []
-    )
+    whole = [Heading("All views"), Rows(_readable(table), "all views")]
+    blocks: list[Block] = [*whole] if len(table) > SHORT else []
     blocks += [Heading("Kernels"), Rows(_readable(kernel_table(about.model, **options)), "kernels")]
     if fitted.selects_kernels:
         table = inclusion_table(about.model)

@@ -1042,8 +1042,8 @@ class KernelBank(TransformerMixin, BankAlgebra):
                     f"kernel {self.kernel_names_[m]!r} has no slopes. Use the kernels Gaussian, Linear and "
                     "Polynomial, whose functions have slopes with a formula."
                 )
-            scales = None if self.scales_ is None or found is None else self.scales_[columns]
-            yield view, found if scales is None or found is None else Scaled(found, 1.0, scales)
+            is_plain = found is None or self.scales_ is None
+            yield view, found if is_plain else Scaled(found, 1.0, self.scales_[columns])
 
     def _refuse_gates_of_own_views(self) -> None:
         for m, kernel in enumerate(self.kernels_):

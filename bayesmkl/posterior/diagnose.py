@@ -728,9 +728,9 @@ def widths_section(fitted: FittedBEMKL) -> list[checks.Section]:
         return []
     columns, n_all = bank._used_columns(), bank.n_features_in_
     codes = np.zeros(n_all) if bank.column_plan_ is None else bank.column_plan_.codes()
-    has_widths = len(bank.views_) == 1 and any(getattr(k, "learns", None) == "each" for k in bank.kernels_)
-    is_other = has_widths or is_sparse(bank.X_train_) or (design is not None and design.has_tasks)
-    if is_other or not 1 < (codes[columns] == 0).sum() <= MOST_WIDTHS:
+    is_so = len(bank.views_) == 1 and any(getattr(k, "learns", None) == "each" for k in bank.kernels_)
+    has_tasks = design is not None and design.has_tasks
+    if is_so or has_tasks or is_sparse(bank.X_train_) or not 1 < (codes[columns] == 0).sum() <= MOST_WIDTHS:
         return []
     kernels = [Gaussian(width="each"), Linear(), *[Overlap()] * bool((codes[columns] == 2).any())]
     refits = ProcessRefits(fitted)
@@ -740,7 +740,6 @@ def widths_section(fitted: FittedBEMKL) -> list[checks.Section]:
     said = "{elpd_diff:+.1f} nats for left-out samples, standard error {se:.1f}".format(**values)
     lines = checks.line_of_text(f"One view of all columns, with a width for each (one further fit): {said}.")
     advice = "One view of all columns, with a width for each, would not predict clearly better."
-    ADVICE[estimator] = estimator.posterior_, ""
     if is_better:
         are_all = len(np.union1d(columns, [] if design is None else design.columns)) == n_all
         labels = bank.column_labels_ or range(n_all)
@@ -750,7 +749,7 @@ def widths_section(fitted: FittedBEMKL) -> list[checks.Section]:
             f"`model.set_params(kernels=KernelBank({kernels}, scale=True), views={views})`, and fit again. "
             "`feature_table` then says which columns matter."
         )
-        ADVICE[estimator] = estimator.posterior_, advice
+    ADVICE[estimator] = estimator.posterior_, advice * is_better
     verdict = "caution" if is_better else "good"
     return [checks.Section("widths", "Views and widths", values, lines, verdict, advice)]
 
