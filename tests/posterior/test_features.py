@@ -220,9 +220,9 @@ def test_numbers_beside_categories_have_slopes(learned):
     for name in "abc":
         up, down = (model.predict(df.assign(**{name: df[name] + step})) for step in (STEP, -STEP))
         slopes = (up - down) / (2.0 * STEP)
-        assert abs(table["mean"][name] - slopes.mean()) < 6.0 * table["std"][name] / np.sqrt(400)
+        assert abs(table["mean"][name] - slopes.mean()) < 6.0 * table["std"][name] / np.sqrt(model.ess_)
         size = np.sqrt((slopes**2).mean()) * df[name].std(ddof=0)
-        assert table["size"][name] == pytest.approx(size, rel=2e-3, abs=1e-6)
+        assert table["size"][name] == pytest.approx(size, rel=0.02 if learned else 2e-3, abs=1e-6)
     with pytest.raises(
         ValueError, match="kernel 'overlap · pet' has no slopes, since it compares categories"
     ):
