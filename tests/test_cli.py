@@ -593,6 +593,6 @@ def test_demo_finds_what_is_known_and_can_be_repeated(tmp_path):
     metrics = metrics_of(tmp_path / "demo")
     assert metrics["accuracy"] > 0.9
     assert metrics["log_loss"] < 0.3
-    assert "Views and kernels" in (tmp_path / "demo" / "report.html").read_text(encoding="utf-8")
+    assert "Effects of views, and variance" in (tmp_path / "demo" / "report.html").read_text(encoding="utf-8")
     assert json.loads((tmp_path / "demo" / "config.json").read_text())["seed"] == 1
     assert {path.name for path in tmp_path.iterdir()} == {"demo"}

@@ -298,7 +298,7 @@ def run_report(run: Path, data: Path | None, out: Path | None, seed: int) -> Non
 
     with notes_of_warnings():
         title = f"{config['target']} ({run.absolute().name})"
-        report = report_model(load_run(run)[0], X, y, title=title, random_state=seed)
+        report = report_model(load_run(run)[0], X=X, y=y, title=title, random_state=seed)
     if told:
         report.parts = {**report.parts, "Predictions": [told, *report.parts["Predictions"]]}
     page.parent.mkdir(exist_ok=True)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MISSING = "–"
-MOST_ROWS = 100  # of a table of Markdown, and of one of HTML that is open without a click
+MOST_ROWS = 100  # of a table of Markdown
 SHORT = 12  # rows of a table that cannot be folded
 NUMBER = re.compile(r"[+-]?\d[\d.]*(e[+-]\d+)?( %| ±.*| \(.*| to .*|\?)?")  # as tables show them
 
@@ -184,8 +184,7 @@ def _table(frame: pd.DataFrame, label: str) -> str:
     )
     if len(frame) <= SHORT:
         return made
-    is_open = " open" if len(frame) <= MOST_ROWS else ""
-    return f"<details{is_open}><summary>{escape(label)}: {len(frame)} rows</summary>{made}</details>"
+    return f"<details><summary>{escape(label)}: {len(frame)} rows</summary>{made}</details>"
 
 
 def page(title: str, facts: str, parts: Mapping[str, Sequence[Block]]) -> str:
@@ -214,8 +213,9 @@ def page(title: str, facts: str, parts: Mapping[str, Sequence[Block]]) -> str:
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="generator" content="bayesmkl {__version__}">
 <title>{escape(title)}</title><style>{style}</style></head>
-<body><h1>{escape(title)}</h1><p class="facts">{escape(facts)}</p><nav aria-label="parts"><ul>{links}</ul></nav>
-{sections}</body></html>
+<body><main><h1>{escape(title)}</h1><p class="facts">{escape(facts)}</p>
+<nav aria-label="parts"><ul>{links}</ul></nav>
+{sections}</main></body></html>
 """
 
 

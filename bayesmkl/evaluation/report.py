@@ -11,15 +11,18 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
+from sklearn.utils import _safe_indexing
 
-from bayesmkl import __version__
 from bayesmkl._utils.docstrings import fill_docs
+from bayesmkl._utils.files import as_path
 from bayesmkl._utils.settings import own_settings
+from bayesmkl._utils.survival_target import event_and_time
 from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_probability, generator_of
 from bayesmkl.evaluation.metrics import METRICS, evaluated
 from bayesmkl.evaluation.page import (
     MISSING,
+    SHORT,
     Block,
     Drawing,
     Heading,
@@ -34,7 +37,8 @@ from bayesmkl.evaluation.plots import picture, plot_critical_difference, plot_sc
 from bayesmkl.evaluation.predictions import Predictions
 from bayesmkl.evaluation.significance import friedman
 from bayesmkl.evaluation.store import environment
-from bayesmkl.kernels.together import TOGETHER
+from bayesmkl.kernels.bank import CheckedTable
+from bayesmkl.kernels.sparse import is_sparse
 from bayesmkl.kernels.views import column_names
 from bayesmkl.posterior import (
     Diagnosis,
@@ -42,16 +46,19 @@ from bayesmkl.posterior import (
     effect_table,
     inclusion_table,
     kernel_table,
+    overall_effect,
     plot_contributions,
-    plot_kernel_weights,
-    plot_views,
+    plot_effects,
+    summary,
     task_table,
-    view_table,
 )
 from bayesmkl.posterior.checks import VERDICTS, Section, held_out_predictions
+from bayesmkl.posterior.contributions import quick_feature_table
 from bayesmkl.posterior.diagnose import diagnosis_of
-from bayesmkl.posterior.explained import NOISE
+from bayesmkl.posterior.explained import unit_of
 from bayesmkl.posterior.fitted import MODEL, FittedBEMKL, fitted_bemkl
+from bayesmkl.posterior.plots import draw_views
+from bayesmkl.posterior.summary import Summary
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -77,6 +84,9 @@ TASKS = {
     "grades": "ordinal",
     "times": "survival",
 }
+ALONG = np.linspace(0.05, 0.95, 9).tolist()  # quantiles of features, of curves
+MOST_CURVES = 20  # features along which curves take seconds
+DIFFERENT = 0.99  # part of training samples that must differ for others to be known by their values
 N_PART_DRAWS = 200  # by which a part's interval is found to hold zero
 MOST_SAMPLES = 500  # that are shown one by one
 MOST_PARTS = 12  # of a score, in the table of samples
@@ -88,6 +98,7 @@ MOST_OUTPUTS = 6  # with kernel weights of their own, whose views are drawn
 @own_settings
 def report_model(
     model: BaseEstimator,
+    path: str | os.PathLike[str] | None = None,
     X: Samples | None = None,
     y: Targets | None = None,
     *,
@@ -96,14 +107,17 @@ def report_model(
     ci_prob: float = 0.94,
     random_state: int | np.random.Generator | None = None,
 ) -> ModelReport:
-    """Write up a fitted model: data, views, held-out predictions, samples, doubts, computation.
+    """Write up a fitted model: the answer first, then predictions, views, effects, checks, samples, and an appendix.
 
     Parameters
     ----------
     %(model)s
+    path : path-like, default=None
+        Where to write the page of HTML, such as "report.html". None: nowhere yet, see `ModelReport.write_html`.
     X : samples, default=None
         Samples that the model was not fitted to, as it takes them: they are predicted one by one, and with `y` the
-        predictions are judged. None: samples of training are left out in turn.
+        predictions are judged. Training samples with their targets among them are left out. None: samples of training
+        are left out in turn.
     y : array-like of shape (n_rows,) or (n_rows, n_outputs), default=None
         Their targets.
     %(kernels:kept)s
@@ -118,25 +132,24 @@ def report_model(
     ModelReport
         With `write_html` and `write_markdown`; printed, it is Markdown. Its parts are
 
-        * Summary: whether there is a signal, what matters, how good held-out predictions are, what to doubt;
-        * Data: samples, target, and the columns of every view;
-        * Views and kernels: effects and explained variance with intervals, verdicts, inclusion
-          probabilities under a spike-and-slab prior, effects of
-          a `Design`, correlations of tasks;
-        * Predictions: metrics of held-out samples, and their calibration with its uncertainty;
-        * Samples: what every view adds to the score of each of at most 500 samples, by
+        * Summary: what :func:`bayesmkl.posterior.summary` says;
+        * Predictions: metrics of held-out samples, or of training samples by the others, and their calibration;
+        * Views: effects and explained variance with intervals, and verdicts, as a picture and a table;
+        * Effects: those of a `Design`, slopes and curves of features, correlations of tasks, where there are any;
+        * Checks: all verdicts of :func:`bayesmkl.posterior.diagnose`, with what to do;
+        * Samples: what every view adds to the score of each of at most 500 samples of `X`, by
           :func:`bayesmkl.posterior.contributions`;
-        * Trust: all verdicts of :func:`bayesmkl.posterior.diagnose`;
-        * Computation: parameters, inference, versions.
+        * Appendix: data, kernels, inclusion probabilities under a spike-and-slab prior, all numbers of the checks,
+          parameters, versions. Long tables are folded.
 
     Raises
     ------
     TypeError
-        If `model` is none that :func:`bayesmkl.posterior.diagnose` takes.
+        If `model` is none that :func:`bayesmkl.posterior.diagnose` takes, or `path` is no path.
     NotFittedError
         Before `fit`.
     ValueError
-        If there is `y` without `X`, or `X` and `y` do not fit to the model.
+        If there is `y` without `X`, if `X` and `y` do not fit to the model, or if nothing can be written to `path`.
 
     Examples
     --------
@@ -146,35 +159,61 @@ def report_model(
     >>> X = np.random.default_rng(0).normal(size=(60, 2))
     >>> y = np.sin(2 * X[:, 0])
     >>> model = BEMKLRegressor(KernelBank(["rbf"], views="each")).fit(X[:40], y[:40])
-    >>> report = report_model(model, X[40:], y[40:], random_state=0)  # then report.write_html("report.html")
-    >>> list(report.parts)[:5]
-    ['Summary', 'Data', 'Views and kernels', 'Predictions', 'Samples']
+    >>> report = report_model(model, X=X[40:], y=y[40:], random_state=0)  # "report.html" after `model` writes it
+    >>> list(report.parts)
+    ['Summary', 'Predictions', 'Views', 'Effects', 'Checks', 'Samples', 'Appendix']
     """
+    path = None if path is None else as_path("path", path)
     if y is not None and X is None:
         raise ValueError("`y` must be None without `X`, the samples that it is the target of. Pass both.")
     ci_prob = check_probability("ci_prob", ci_prob)
     rng = generator_of("random_state", random_state)
     fitted = fitted_bemkl(model, of_outcome=False)
+    told = ""
+    if y is not None:
+        y = _times(*event_and_time(y)) if fitted.outcome == "times" else np.asarray(y)
+        X, y, told = _unseen(fitted, X, y)
     on_test = None if X is None else Predictions(model, X, y_train=_training_times(fitted))
     held_out = None
     if on_test is not None and y is not None and fitted.outcome in JUDGED:
-        y = np.asarray(y)
         classes = fitted.is_classifier or fitted.outcome == "grades"
         held_out = held_out_predictions(fitted, on_test.as_model() if classes else model, X, y)
     diagnosis = diagnosis_of(fitted, held_out, kernels, N_DRAWS, ci_prob, rng)
-    views = view_table(model, ci_prob, random_state=0, kernels=kernels)
-    about = Reported(model, fitted, X, y, on_test, diagnosis, ci_prob, rng, views, kernels)
+    found = summary(model, ci_prob, kernels=kernels)
+    about = Reported(model, fitted, X, y, on_test, diagnosis, ci_prob, rng, found, kernels)
     parts: dict[str, Sequence[Block]] = {
         "Summary": _summary(about),
-        "Data": _data(about),
-        "Views and kernels": _views(about),
-        "Predictions": _predictions(about),
+        "Predictions": [*([told] if told else []), *_predictions(about)],
+        "Views": _views(about),
+        "Effects": _effects(about),
+        "Checks": _checks(about),
         "Samples": _samples(about),
-        "Trust": _trust(about),
-        "Computation": _computation(about),
+        "Appendix": [*_data(about), *_kernels(about), *_details(about), *_computation(about)],
     }
     name = type(fitted.estimator).__name__
-    return ModelReport(title or name, _facts(about), parts)
+    report = ModelReport(title or name, found.lines[0], {name: own for name, own in parts.items() if own})
+    if path is not None:
+        report.write_html(path)
+    return report
+
+
+def _unseen(fitted: FittedBEMKL, X: Any, y: Any) -> tuple[Any, Any, str]:
+    """Leave training samples out, which are known by their values if nearly all of them differ, and say so."""
+    bank = fitted.estimator.kernel_bank_
+    if bank is None or is_sparse(bank.X_train_) or bank.X_train_ is bank.landmarks_:
+        return X, y, ""
+    columns, both = (
+        bank._used_columns(),
+        (bank.X_train_, fitted.estimator._validate_rows(fitted.transform(X))),
+    )
+    known, given = ([row.tobytes() for row in table[:, columns] + 0.0] for table in both)
+    different = set(known)
+    are_new = np.array([row not in different for row in given])
+    if are_new.all() or len(different) < DIFFERENT * len(known):
+        return X, y, ""
+    kept, n_seen = np.flatnonzero(are_new), int((~are_new).sum())
+    told = f"{n_seen} of the {len(given)} samples are training samples. They are not judged."
+    return (_safe_indexing(X, kept), y[kept], told) if len(kept) else (None, None, told)
 
 
 class Reported(NamedTuple):
@@ -188,7 +227,7 @@ class Reported(NamedTuple):
     diagnosis: Diagnosis
     ci_prob: float
     rng: np.random.Generator
-    views: pd.DataFrame
+    found: Summary
     training_kernels: Any = None  # where the model does not keep precomputed ones
 
     @property
@@ -197,123 +236,95 @@ class Reported(NamedTuple):
         return {section.key: section for section in self.diagnosis.sections}
 
     @property
-    def has_views(self) -> bool:
-        """Whether there are several views."""
-        return len(set(self.fitted.kernel_views or [])) > 1
-
-    @property
     def bank(self) -> Any:
         """The kernels, None where they were precomputed."""
         return self.fitted.estimator.kernel_bank_
 
 
-def _facts(about: Reported) -> str:
-    """Say in one line what was fitted to what."""
-    fitted = about.fitted
-    pieces = [
-        type(fitted.estimator).__name__,
-        f"{fitted.n_samples} training samples",
-        counted(len(fitted.kernel_names), "kernel"),
-    ]
-    if fitted.kernel_views is not None:
-        pieces.append(counted(len({*fitted.kernel_views} - {TOGETHER}), "view"))
-    if about.X is not None:
-        pieces.append(f"{np.shape(about.X)[0]} held-out samples")
-    return " · ".join([*pieces, f"bayesmkl {__version__}"])
-
-
 def _summary(about: Reported) -> list[Block]:
     """Say what one would say first."""
-    sections = about.sections
-    table = about.views
-    items = [table.attrs["headline"] or sections["signal"].advice]
-    first = [*table.columns[: list(table.columns).index("view") + 1]]
-    parts = table[table["view"] != NOISE]
-    named = [
-        f"{' '.join(str(row[name]) for name in first)} {row['explained']:.2f} "
-        f"[{row['explained_lower']:.2f}, {row['explained_upper']:.2f}]"
-        for _, row in parts.head(MOST_PARTS).iterrows()
-    ]
-    left = len(parts) - len(named)
-    more = f"; {counted(left, 'further one')}" if left else ""
-    how = f"{100 * about.ci_prob:.0f} % intervals by {'/'.join(table['interval_by'].unique())}"
-    items.append(f"Part of the variance that is explained, with {how}: {', '.join(named)}{more}.")
-    judged = sections["calibration"]
-    if judged.lines:
-        items.append(" ".join(judged.lines[:2]))
-    doubts = [s for s in sections.values() if VERDICTS.index(s.verdict) >= VERDICTS.index("caution")]
-    if doubts:
-        names = ", ".join(f"{s.title} ({s.verdict})" for s in doubts)
-        items.append(f"Read with care, for the reasons that these checks give: {names}.")
-    else:
-        items.append("No check of the posterior speaks against it.")
-    return [items]
+    sections = about.sections.values()
+    doubts = [f"{s.title} ({s.verdict})" for s in sections if s.verdict in VERDICTS[2:]]
+    care = f"Read with care, for the reasons that these checks give: {', '.join(doubts)}."
+    return [[*about.found.sentences, care if doubts else "No check of the posterior speaks against it."]]
 
 
 def _data(about: Reported) -> list[Block]:
-    """Say what the model was fitted to."""
-    fitted, bank = about.fitted, about.bank
-    values = _about_target(fitted)
+    """Say which columns the model was fitted to."""
+    fitted, bank, rows = about.fitted, about.bank, []
     if bank is None:
-        return [values | {"kernels": "precomputed"}]
-    labels = getattr(bank, "column_labels_", None)
-    names = column_names(bank.n_features_in_, labels)
-    values["columns"] = bank.n_features_in_
-    rows = []
+        return ["Kernels were precomputed."]
+    names = column_names(bank.n_features_in_, bank.column_labels_)
     for view, present in zip(bank.views_, bank.present_, strict=True):
-        own = [names[j] for j in view.columns[:MOST_COLUMNS]]
-        more = len(view.columns) - len(own)
-        rows.append(
-            {
-                "view": view.name,
-                "columns": len(view.columns),
-                "kernels": (fitted.kernel_views or []).count(view.name),
-                "samples without it": int((~present).sum()),
-                "such as": ", ".join(own) + (f" and {more} more" if more else ""),
-            }
-        )
-    return [values, Rows(pd.DataFrame(rows), "columns of views")]
-
-
-def _about_target(fitted: FittedBEMKL) -> dict[str, Any]:
-    """Describe the target of training."""
-    target = np.asarray(fitted.target)
-    if fitted.outcome in ("labels", "grades"):
-        if target.ndim > 1:
-            return {"labels": ", ".join(f"{n}" for n in fitted.output_names or [])}
-        values, counts = np.unique(target, return_counts=True)
-        named = [f"{value} ({n})" for value, n in zip(values, counts, strict=True)]
-        return {"grades" if fitted.outcome == "grades" else "classes": ", ".join(named)}
-    if target.ndim > 1:
-        return {"targets": target.shape[1]}
-    low, middle, high = (number(v) for v in np.quantile(target, [0.0, 0.5, 1.0]))
-    return {"target": f"{fitted.outcome} from {low} to {high}, median {middle}"}
+        n_columns, first = len(view.columns), ", ".join(names[j] for j in view.columns[:MOST_COLUMNS])
+        more = f" and {n_columns - MOST_COLUMNS} more" if n_columns > MOST_COLUMNS else ""
+        own = {"view": view.name, "columns": n_columns, "such as": first + more}
+        n_kernels = (fitted.kernel_views or []).count(view.name)
+        rows.append({**own, "kernels": n_kernels, "samples without it": int((~present).sum())})
+    return [Heading("Columns"), Rows(pd.DataFrame(rows), "columns of views")]
 
 
 def _views(about: Reported) -> list[Block]:
-    """Say what matters."""
-    fitted, percent = about.fitted, f"{100 * about.ci_prob:.0f} %"
-    blocks: list[Block] = [
-        about.views.attrs[name] for name in ("headline", "caption") if about.views.attrs[name]
-    ]
+    """Say what matters; of many views the first ones and the last two rows."""
+    fitted, table = about.fitted, about.found.table
+    blocks: list[Block] = [table.attrs["caption"]] if table.attrs["caption"] else []
     for output in [None] if fitted.class_labels is None else fitted.class_labels[:MOST_OUTPUTS]:
-        axes = plot_views(about.model, about.ci_prob, output, kernels=about.training_kernels)
+        own = table if output is None else table[table.iloc[:, 0] == output]
+        own = own if len(own) <= SHORT else pd.concat([own[: SHORT - 2], own[-2:]])
         of_output = "" if output is None else f" of {fitted.output_kind} {output}"
+        axes = draw_views(own, unit_of(fitted), about.ci_prob, output)
         blocks.append(Drawing.of(axes, f"Effects of views{of_output}, and variance that they explain."))
-    blocks.append(Rows(_readable(about.views), "views"))
-    options = {"ci_prob": about.ci_prob, "kernels": about.training_kernels}
-    axes = plot_kernel_weights(about.model, by_view=about.has_views, **options)
-    blocks.append(Drawing.of(axes, f"Variance that kernels explain, with {percent} intervals."))
-    blocks.append(Rows(_readable(kernel_table(about.model, **options)), "kernels"))
+        blocks.append(Rows(_readable(own), f"effects of views{of_output}"))
+    return blocks
+
+
+def _effects(about: Reported) -> list[Block]:
+    """Say how the outcome follows covariates, groups, tasks and features."""
+    blocks: list[Block] = []
+    design = getattr(about.fitted.estimator, "design_", None)
+    if design is not None and design.has_effects:
+        table = effect_table(about.model, about.ci_prob)
+        blocks += [Heading("Covariates and groups"), Rows(_readable(table), "covariates and groups")]
+    if design is not None and design.has_tasks:
+        blocks += [Heading("Tasks"), Rows(_readable(task_table(about.model)), "correlations of tasks")]
+    slopes = quick_feature_table(about.model, about.ci_prob, np.random.default_rng(0))
+    if slopes is not None:
+        said = f"Average slopes of the score, by standard deviations of features. {slopes.attrs['caption']}"
+        table_of_slopes = Rows(_readable(slopes[:SHORT]), "slopes")
+        blocks += [Heading("Features"), said.strip(), table_of_slopes, *_curves(about)]
+    return blocks
+
+
+def _curves(about: Reported) -> list[Block]:
+    """Draw how the outcome changes along the features of views without categories, if these are few."""
+    fitted, bank, percent = about.fitted, about.bank, f"{100 * about.ci_prob:g} %"
+    pairs = zip(bank.views_, bank.numbers_of_views(), strict=True)
+    views = [view for view, numbers in pairs if len(numbers) == len(view.columns)]
+    if not 0 < sum(len(view.columns) for view in views) <= MOST_CURVES:
+        return []
+    rows: Any = CheckedTable(bank.X_train_, None, bank.column_labels_)
+    asked: dict[str, Any] = {"by": "feature", "views": [view.name for view in views]}
+    try:
+        table = overall_effect(fitted.estimator, rows, ALONG, **asked, ci_prob=about.ci_prob, random_state=0)
+    except (TypeError, ValueError):  # features that do not vary, tasks
+        return []
+    output = None if fitted.output_names is None else fitted.output_names[0]
+    of_output = "" if output is None else f" of {fitted.output_kind} {output}"
+    said = f"Change{of_output} along one feature, others at their medians, with {percent} bands."
+    return [Drawing.of(plot_effects(table, output)[0], said)]
+
+
+def _kernels(about: Reported) -> list[Block]:
+    """List all views and kernels."""
+    fitted, options = about.fitted, {"ci_prob": about.ci_prob, "kernels": about.training_kernels}
+    table = about.found.table
+    whole = [Heading("All views"), Rows(_readable(table), "all views")]
+    blocks: list[Block] = [*whole] if len(table) > SHORT else []
+    blocks += [Heading("Kernels"), Rows(_readable(kernel_table(about.model, **options)), "kernels")]
     if fitted.selects_kernels:
         table = inclusion_table(about.model)
         listed = f"Of the selected, at most {100 * table.attrs['fdr']:.0f} % are expected to be false."
         blocks += [Heading("What is in the model"), listed, Rows(_readable(table), "inclusion")]
-    design = getattr(fitted.estimator, "design_", None)
-    if design is not None and design.has_effects:
-        blocks += [Heading("Effects"), Rows(_readable(effect_table(about.model, about.ci_prob)), "effects")]
-    if design is not None and design.has_tasks:
-        blocks += [Heading("Tasks"), Rows(_readable(task_table(about.model)), "correlations of tasks")]
     return blocks
 
 
@@ -332,14 +343,15 @@ def _predictions(about: Reported) -> list[Block]:
     elif about.y is None:
         blocks.append("No held-out samples were given: training samples are left out in turn.")
     blocks.append(Heading(f"{section.title}: {section.verdict}"))
-    return [*blocks, *_of_section(section)]
+    blocks += [Printed(section.lines)] if section.lines else []
+    return [*blocks, section.advice]
 
 
 def _samples(about: Reported) -> list[Block]:
     """Split the scores of samples into what views add."""
     fitted, X = about.fitted, about.X
     if X is None:
-        return ["Pass samples as `X` to have their scores split into the parts of views."]
+        return []
     n_rows = np.shape(X)[0]
     if n_rows > MOST_SAMPLES:
         X = X.iloc[:MOST_SAMPLES] if hasattr(X, "iloc") else X[:MOST_SAMPLES]
@@ -371,8 +383,8 @@ def _table_of_samples(about: Reported, found: Any, X: Any) -> pd.DataFrame:
     frame = pd.DataFrame({"sample": [str(label) for label in found["sample"].values]})
     if about.y is not None and np.ndim(about.y) == 1 and np.asarray(about.y).dtype.names is None:
         frame["target"] = np.asarray(about.y)[:n_samples]
-    predicted = about.model.predict(X) if about.on_test is None else about.on_test.labels()
-    if np.ndim(predicted) == 1:
+    predicted = about.on_test.labels() if about.on_test else np.empty((0, 0))
+    if predicted.ndim == 1:
         frame["prediction"] = predicted[:n_samples]
     frame["score"] = found["score"].values
     is_sure = np.ones(mean.shape, dtype=bool)
@@ -389,15 +401,19 @@ def _table_of_samples(about: Reported, found: Any, X: Any) -> pd.DataFrame:
     return frame
 
 
-def _trust(about: Reported) -> list[Block]:
-    """Say what the model cannot tell, and how that is known."""
-    blocks: list[Block] = [
-        "Every check has a verdict: good, caution, bad, or skipped where it does not apply."
+def _checks(about: Reported) -> list[Block]:
+    """Say what the model cannot tell, and what to do."""
+    return [[f"{own.title}: {own.verdict}. {own.advice}" for own in about.sections.values()]]
+
+
+def _details(about: Reported) -> list[Block]:
+    """List the numbers of the checks."""
+    return [
+        block
+        for key, section in about.sections.items()
+        if section.lines and key != "calibration"  # which is with the predictions
+        for block in (Heading(section.title), Printed(section.lines))
     ]
-    for key, section in about.sections.items():
-        if key != "calibration":  # which is with the predictions
-            blocks += [Heading(f"{section.title}: {section.verdict}"), *_of_section(section)]
-    return blocks
 
 
 def _computation(about: Reported) -> list[Block]:
@@ -410,7 +426,7 @@ def _computation(about: Reported) -> list[Block]:
             values[name.removesuffix("_")] = number(value)
     steps = [type(step).__name__ for step in about.fitted.transformers]
     values["before the estimator"] = ", ".join(steps) or None
-    return [values, Heading("Versions"), environment()]
+    return [Heading("Parameters"), values, Heading("Versions"), environment()]
 
 
 def _readable(table: pd.DataFrame) -> pd.DataFrame:
@@ -418,18 +434,17 @@ def _readable(table: pd.DataFrame) -> pd.DataFrame:
     return worded(table[[name for name in table.columns if not str(name).endswith("_mcse")]])
 
 
-def _of_section(section: Section) -> list[Block]:
-    printed: list[Block] = [Printed(section.lines)] if section.lines else []
-    return [*printed, section.advice]
-
-
 def _training_times(fitted: FittedBEMKL) -> Any:
     """Return times of training and whether their event was seen, of times to an event."""
     if fitted.outcome != "times":
         return None
-    found = np.empty(fitted.n_samples, dtype=[("event", bool), ("time", float)])
-    found["event"] = fitted.estimator.target_[0] == fitted.estimator.target_[1]
-    found["time"] = fitted.target
+    return _times(fitted.estimator.target_[0] == fitted.estimator.target_[1], fitted.target)
+
+
+def _times(event: np.ndarray, time: np.ndarray) -> np.ndarray:
+    """Return events and times as an array with these fields."""
+    found = np.empty(len(time), dtype=[("event", bool), ("time", float)])
+    found["event"], found["time"] = event, time
     return found
 
 

@@ -28,7 +28,7 @@ from bayesmkl._utils.validation import check_choice, check_flag, check_integer
 from bayesmkl.kernels.adapters import NAMED, all_take_sparse, as_kernels
 from bayesmkl.kernels.base import Kernel, check_range, check_take_sparse, fit_kernel
 from bayesmkl.kernels.compose import BankAlgebra, per_view, placed, read_by_view
-from bayesmkl.kernels.functions import Linear, Overlap
+from bayesmkl.kernels.functions import Linear
 from bayesmkl.kernels.geometry import PairwiseGeometry
 from bayesmkl.kernels.landmarks import SELECTIONS, landmarks_of_bank
 from bayesmkl.kernels.normalize import (
@@ -41,9 +41,9 @@ from bayesmkl.kernels.normalize import (
     normalized_kernel,
 )
 from bayesmkl.kernels.presence import column_means, present_views, with_means
-from bayesmkl.kernels.slopes import Scaled, Slopes, normalized_slopes
+from bayesmkl.kernels.slopes import Flat, Scaled, Slopes, normalized_slopes
 from bayesmkl.kernels.sparse import columns_of, is_sparse, validate_sparse
-from bayesmkl.kernels.tables import MISSING, ColumnPlan, kernels_by_kind, read_frame
+from bayesmkl.kernels.tables import MISSING, ColumnPlan, is_agreement, kernels_by_kind, read_frame
 from bayesmkl.kernels.together import TOGETHER, Together, ViewKernels
 from bayesmkl.kernels.views import (
     View,
@@ -676,6 +676,17 @@ class KernelBank(TransformerMixin, BankAlgebra):
         own = self.own_columns_.get(m)
         return self.views_[self.view_positions_[m]].columns if own is None else own
 
+    def numbers_of_views(self) -> list[np.ndarray]:
+        """Return the positions of the columns of each view that its kernels compare as numbers.
+
+        Returns
+        -------
+        list of ndarray of int
+            Empty of a view whose kernels all compare categories by agreement.
+        """
+        smooth = ((m for m in own if not is_agreement(self.kernels_[m])) for own in self.kernels_of_views())
+        return [next(map(self.columns_seen, own), np.empty(0, dtype=int)) for own in smooth]
+
     def _needs_room(self, functions: Sequence[Sequence[tuple[Kernel, np.ndarray]]]) -> bool:
         """Return whether kernels of views get the part "views together" after them.
 
@@ -989,10 +1000,10 @@ class KernelBank(TransformerMixin, BankAlgebra):
             diagonal[there] = self._write(m, kernel, geometry, place, out, True)
             yield m, out, diagonal
 
-    def slopes(self, X: np.ndarray) -> Iterator[tuple[View, Slopes | None]]:
-        """Yield the derivatives of every kernel by the features of its view, between rows and the basis points.
+    def slopes(self, X: np.ndarray) -> Iterator[tuple[View, Slopes | Flat | None]]:
+        """Yield the derivatives of every kernel by the numbers of its view, between rows and the basis points.
 
-        The part "views together" comes without.
+        Those of kernels that compare the categories beside them are zero. The part "views together" comes without.
 
         Parameters
         ----------
@@ -1002,8 +1013,8 @@ class KernelBank(TransformerMixin, BankAlgebra):
         Yields
         ------
         view : View
-        slopes : Slopes or None
-            By the columns of the view; None of a kernel whose widths a model infers.
+        slopes : Slopes, Flat or None
+            By the columns of `numbers_of_views`; None of a kernel whose widths a model infers.
 
         Raises
         ------
@@ -1012,12 +1023,17 @@ class KernelBank(TransformerMixin, BankAlgebra):
         """
         own: PairwiseGeometry | None = None
         self._refuse_gates_of_own_views()
-        if self.own_columns_:
-            m = next(m for m, kernel in enumerate(self.kernels_) if isinstance(kernel, Overlap))
-            raise ValueError(f"kernel {self.kernel_names_[m]!r} has no slopes, since it compares categories.")
+        numbers = self.numbers_of_views()
+        if not any(map(len, numbers)):
+            raise ValueError(f"kernel {self.kernel_names_[0]!r} has no slopes, since it compares categories.")
         for m, kernel, geometry, _ in self._evaluations(X):
             if isinstance(kernel, Together):
                 return
+            view, own_numbers = self.views_[self.view_positions_[m]], numbers[self.view_positions_[m]]
+            columns = self.columns_seen(m)
+            if is_agreement(kernel) and not np.isin(columns, own_numbers).any():
+                yield view, Flat(geometry.shape, len(own_numbers))
+                continue
             if own is None or own.X is not geometry.X:  # kernels of one view share distances
                 own = geometry if geometry.X is geometry.Z else PairwiseGeometry(geometry.X, geometry.X)
             found = normalized_slopes(kernel, self.normalizers_[m], geometry, own)
@@ -1026,9 +1042,8 @@ class KernelBank(TransformerMixin, BankAlgebra):
                     f"kernel {self.kernel_names_[m]!r} has no slopes. Use the kernels Gaussian, Linear and "
                     "Polynomial, whose functions have slopes with a formula."
                 )
-            view = self.views_[self.view_positions_[m]]
-            scales = None if self.scales_ is None or found is None else self.scales_[view.columns]
-            yield view, found if scales is None or found is None else Scaled(found, 1.0, scales)
+            is_plain = found is None or self.scales_ is None
+            yield view, found if is_plain else Scaled(found, 1.0, self.scales_[columns])
 
     def _refuse_gates_of_own_views(self) -> None:
         for m, kernel in enumerate(self.kernels_):

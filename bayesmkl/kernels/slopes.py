@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -162,6 +162,32 @@ class Scaled:
     def of_diagonal(self) -> np.ndarray:
         """Return derivatives of similarities of rows to themselves."""
         return self.factor * self.of.of_diagonal()
+
+
+class Flat(NamedTuple):
+    """Slopes of a kernel that does not see the features: sums that are zero.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        Numbers of rows and of training samples.
+    n_features : int
+    """
+
+    shape: tuple[int, int]
+    n_features: int
+
+    def over_rows(self, factors: np.ndarray) -> np.ndarray:
+        """Return sums over rows."""
+        return np.zeros((self.shape[1], self.n_features))
+
+    def over_train(self, factors: np.ndarray) -> np.ndarray:
+        """Return sums over training samples."""
+        return np.zeros((self.shape[0], self.n_features))
+
+    def variance(self, factors: np.ndarray) -> np.ndarray:
+        """Return variances of sums over rows."""
+        return np.zeros(self.n_features)
 
 
 class _Centered:

@@ -207,7 +207,7 @@ def kernels_by_kind(
     own = np.zeros(0, dtype=np.int8) if codes is None else codes[view.columns]
     if not own.any():
         return [(function, view.columns) for function in functions]
-    agreeing = [_is_agreement(function) for function in functions]
+    agreeing = [is_agreement(function) for function in functions]
     if is_named and not any(agreeing):
         functions, agreeing = [*functions, Overlap()], [*agreeing, True]
     numbers, categories = view.columns[own == 0], view.columns[own > 0]
@@ -229,7 +229,8 @@ def kernels_by_kind(
     return [pair for pair in zip(functions, seen, strict=True) if len(pair[1])]
 
 
-def _is_agreement(kernel: Kernel) -> bool:
+def is_agreement(kernel: Kernel) -> bool:
+    """Return whether a kernel compares its columns by agreement alone."""
     own = [factor for factor in kernel.factors() if not factor.has_gates]
     return bool(own) and all(isinstance(factor, Overlap) for factor in own)
 

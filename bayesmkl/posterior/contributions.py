@@ -452,7 +452,8 @@ def feature_table(
         * ``mean_mcse``, ``lower_mcse``, ``upper_mcse``: Monte Carlo standard errors, as in :func:`kernel_table`;
         * ``interval_by``: the inference that made the intervals.
 
-        Slopes are of the score, in the units of :func:`effect_table`.
+        Slopes are of the score, in the units of :func:`effect_table`. Categories have none and no rows;
+        ``table.attrs["caption"]`` names them.
 
     Raises
     ------
@@ -461,9 +462,9 @@ def feature_table(
     NotFittedError
         Before `fit`.
     ValueError
-        If the model was fitted to precomputed kernels, to kernels that have no slopes, or with tasks, or is one of
-        BEMKL with missing views; if `X` is nothing that the model predicts or has no sample with some view, or
-        `ci_prob` or `per` is out of range.
+        If the model was fitted to precomputed kernels, to kernels that have no slopes, to categories alone, or with
+        tasks, or is one of BEMKL with missing views; if `X` is nothing that the model predicts or has no sample with
+        some view, or `ci_prob` or `per` is out of range.
 
     See Also
     --------
@@ -525,9 +526,10 @@ def _table_of(
                 "the training samples."
             )
     # values of the features of a view, and the parts of these rows in averages over those that have it
+    numbers = bank.numbers_of_views()
     there = [
-        (rows[own][:, view.columns], parts[own] / parts[own].sum())
-        for view, own in zip(bank.views_, present, strict=True)
+        (rows[own][:, columns], parts[own] / parts[own].sum())
+        for columns, own in zip(numbers, present, strict=True)
     ]
     lacks_views = getattr(estimator, "kernel_centers_", None) is not None
     completed = estimator._completed_training() if lacks_views else None
@@ -554,7 +556,11 @@ def _table_of(
     sizes = np.concatenate([view.size for view in views], axis=1) * stds * units[:, None]
     values = values * units[:, None] * (stds if per == "std" else 1.0)
     names = column_names(bank.n_features_in_, bank.column_labels_)
-    features = [(view.name, names[j]) for view in bank.views_ for j in view.columns]
+    of_views = list(zip(bank.views_, numbers, strict=True))
+    features = [(view.name, names[j]) for view, columns in of_views for j in columns]
+    others = dict.fromkeys(
+        names[j] for view, columns in of_views for j in np.setdiff1d(view.columns, columns)
+    )
     about = [
         {**fitted.about_output(k), "view": view, "feature": feature, "size": float(size)}
         for k, own in enumerate(sizes)
@@ -570,7 +576,8 @@ def _table_of(
         for place, (name, own) in enumerate(zip(("", "_lower", "_upper"), found, strict=True)):
             column = list(table.columns).index("size") + 1 + place
             table.insert(column, f"relevance{name}", own[order % len(stds)])
-    table.attrs.update(per=per, ci_prob=ci_prob)
+    said = f"Categories have no slopes: {', '.join(others)}. Compare them with `contrast`." if others else ""
+    table.attrs.update(per=per, ci_prob=ci_prob, caption=said)
     return table
 
 

@@ -218,11 +218,18 @@ def plot_views(
     ['signal', 'noise', 'all views', 'not explained']
     """
     table = view_table(model, ci_prob, random_state=0, kernels=kernels)
+    check_axes("ax", ax)
+    return draw_views(table, unit_of(fitted_bemkl(model)), ci_prob, output, ax)
+
+
+def draw_views(
+    table: pd.DataFrame, unit: str, ci_prob: float, output: Any = None, ax: Axes | None = None
+) -> Axes:
+    """Draw a table of views, whose last rows are those of all views and of what is not explained."""
     of_model = next((column for column in ("class", "label") if column in table), None)
     known = table[of_model].drop_duplicates().tolist() if of_model else []
     _check_output(output, known, output in known, "effects")
-    rows = table if of_model is None else table[table[of_model] == output].reset_index(drop=True)
-    check_axes("ax", ax)
+    rows = (table if of_model is None else table[table[of_model] == output]).reset_index(drop=True)
     height = 1.5 + 0.3 * len(rows)
     if ax is None:
         longest = min(max(map(len, rows["view"])), LONGEST_GROUP)
@@ -246,7 +253,6 @@ def plot_views(
     beside.tick_params(labelleft=False)
     ax.set_xlim(left=0.0)
     beside.set_xlim(min(0.0, 105.0 * rows["explained_lower"].min()), 100.0)
-    unit = unit_of(fitted_bemkl(model))
     remark = rows["interval_by"].iloc[0].partition(" ")[2]
     ax.set_xlabel(f"effect in {unit}\nmean and {100 * ci_prob:g} % interval {remark}".rstrip())
     beside.set_xlabel("variance explained in %")

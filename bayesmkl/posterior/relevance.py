@@ -37,7 +37,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import KFold, StratifiedKFold
 
-from bayesmkl._utils.options import Storage
+from bayesmkl._utils.options import Marginal, Storage
 from bayesmkl._utils.progress import step_progress
 from bayesmkl._utils.threads import blas_threads_for
 from bayesmkl._utils.validation import check_choice, check_flag, check_probability, generator_of, shown
@@ -47,10 +47,13 @@ from bayesmkl.bemkl.base import FitTask
 from bayesmkl.bemkl.moments import LOG_2PI, Dirichlet, Gamma, SpikeSlab
 from bayesmkl.bemkl.reading import ScoreDraws, class_scores, log_probabilities
 from bayesmkl.gp.reading import shares_of_parts
+from bayesmkl.kernels.bank import CheckedTable, KernelBank
+from bayesmkl.kernels.base import Kernel
 from bayesmkl.kernels.stacks.base import Stack
 from bayesmkl.kernels.stacks.dense import DenseStack, stored_array
-from bayesmkl.kernels.stacks.learned import LearnedStack
+from bayesmkl.kernels.stacks.learned import LearnedStack, with_learned
 from bayesmkl.kernels.together import TOGETHER, ViewKernels
+from bayesmkl.kernels.views import View
 from bayesmkl.posterior.fitted import FittedBEMKL, evenly, fitted_bemkl, public, states_of
 from bayesmkl.posterior.loo import leave_one_out_of_draws
 from bayesmkl.posterior.tables import OF_SHARES, table_of_draws
@@ -74,6 +77,7 @@ TOL = 1e-4  # of the bound in folds: probabilities need no more
 ALL = "all"  # name of the row of all views together
 MOST_PAIRS = 21  # that are asked about one by one where nobody says so
 INTERACTION_DRAWS = 400
+FEW_POINTS = 128  # of a refit that is asked for nothing but its predictions
 
 
 @public
@@ -544,6 +548,16 @@ class ProcessRefits:
     def without_kernels(self) -> Accuracy:
         """Fit without kernels."""
         return self.fit(np.zeros(self.stack.n_kernels, dtype=bool))
+
+    def of_one_view(self, kernels: list[Kernel], columns: np.ndarray) -> Accuracy:
+        """Fit other kernels to one view of some columns, with the default prior and few points."""
+        model, own = copy.copy(self.estimator), self.estimator.kernel_bank_
+        bank = KernelBank(kernels, views=[View("all", columns)], scale=True)  # type: ignore[arg-type]
+        table = CheckedTable(own.X_train_, None, own.column_labels_, own.column_plan_)
+        stack = np.moveaxis(bank.fit_transform(table, sample_weight=model.sample_weight_), -1, 0)
+        model.kernel_bank_, model.kernel_names_ = bank, np.array(bank.kernel_names_, dtype=object)
+        model.kernel_prior, model.inference = type(model)().kernel_prior, Marginal(n_points=FEW_POINTS)
+        return Accuracy(*model._refit(with_learned(DenseStack(stack), bank)))
 
     def kernels(self, kept: np.ndarray) -> tuple[Stack, np.ndarray]:
         """Return the kernels of a mask, and their positions; the part "views together" is that of these.

@@ -19,7 +19,7 @@ from bayesmkl.outcomes import Heteroscedastic
 from bayesmkl.outcomes.times import concordance
 from bayesmkl.posterior.checks import line_of_text
 from bayesmkl.posterior.checks import table as aligned
-from bayesmkl.posterior.diagnose import GOOD_RHAT, hyperparameters_section
+from bayesmkl.posterior.diagnose import ADVICE, GOOD_RHAT, hyperparameters_section
 from bayesmkl.posterior.explained import ALL, NOISE, explained_draws, unit_of
 from bayesmkl.posterior.fitted import FittedBEMKL, fitted_bemkl, public
 from bayesmkl.posterior.loo import leave_one_out_by_cavities, log_predictive_of_points
@@ -164,6 +164,8 @@ class Summary:
         Of the page.
     table : pandas.DataFrame of shape (n_rows, n_columns)
         :func:`view_table` of the model.
+    sentences : sequence of str, default=()
+        What the page says beside its table, a paragraph each.
 
     Examples
     --------
@@ -172,8 +174,8 @@ class Summary:
     60 rows
     """
 
-    def __init__(self, lines: Sequence[str], table: pd.DataFrame) -> None:
-        self.lines, self.table = list(lines), table
+    def __init__(self, lines: Sequence[str], table: pd.DataFrame, sentences: Sequence[str] = ()) -> None:
+        self.lines, self.table, self.sentences = list(lines), table, list(sentences)
 
     def __str__(self) -> str:
         return "\n".join(self.lines)
@@ -196,8 +198,9 @@ def summary(model: BaseEstimator, ci_prob: float = 0.94, *, kernels: ArrayLike |
     Summary
         Printed, it says what was fitted to what; whether views predict the outcome; what each view adds, as in
         :func:`view_table`; which questions stay open; how well the model predicts training rows that are left out,
-        beside knowing nothing; and whether the computation can be trusted, with the remedy if not. Its ``table`` has
-        all numbers of the views.
+        beside knowing nothing; and whether the computation can be trusted, with the remedy if not. After
+        :func:`diagnose` it says which call would predict better, if one does. Its ``table`` has all numbers of the
+        views.
 
     Raises
     ------
@@ -232,10 +235,14 @@ def summary(model: BaseEstimator, ci_prob: float = 0.94, *, kernels: ArrayLike |
         f"{type(fitted.estimator).__name__} of {fitted.n_samples} rows: {_outcome(fitted)}; "
         f"{len(fitted.kernel_names)} kernels of {len(set(names))} views"
     ]
-    lines += line_of_text(table.attrs["headline"]) + _rows(fitted, table, ci_prob)
-    for text in (_open_questions(table), _left_out(fitted), _trust(fitted)):
+    examined, advice = ADVICE.get(fitted.estimator, (None, ""))
+    better = advice if examined is fitted.estimator.posterior_ else ""  # of an earlier fit otherwise
+    first = table.attrs["headline"]
+    said = [_open_questions(table), _left_out(fitted), _trust(fitted), better]
+    lines += line_of_text(first) + _rows(fitted, table, ci_prob)
+    for text in said:
         lines += line_of_text(text)
-    return Summary(lines, table)
+    return Summary(lines, table, [text for text in (first, *said) if text])
 
 
 def _outcome(fitted: FittedBEMKL) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime
+import html
+import re
 import warnings
 from decimal import Decimal
 
@@ -36,10 +38,11 @@ from bayesmkl._utils.survival_target import survival_times
 from bayesmkl.bemkl import BEMKLSurvival
 from bayesmkl.datasets import load_gbsg2, load_lung
 from bayesmkl.discriminative import LapMKLClassifier, LMKLClassifier, MKLClassifier
+from bayesmkl.evaluation import report_model
 from bayesmkl.gp import Design, Marginal
 from bayesmkl.kernels import Gaussian, Linear, Overlap, Tanimoto
 from bayesmkl.kernels.tables import ColumnPlan
-from bayesmkl.posterior import feature_table, permutation_table, view_table
+from bayesmkl.posterior import feature_table, permutation_table, summary, view_table
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),  # of fits that are cut short
@@ -513,36 +516,68 @@ def test_forms_of_labels(read):
 ALL = ("views together", "all views", "not explained")
 
 
-def test_gbsg2_as_it_is():
-    data = load_gbsg2(as_frame=True)
+def check_written(page, path, names):
+    """Check that the last two of the eight lines, a summary and a report, say the same of all views."""
+    text = path.read_text(encoding="utf-8")
+    assert set(page.table["view"]) == {*names, *ALL}
+    assert html.escape(page.sentences[0]) in text
+    assert re.findall('<section id="([a-z]+)">', text)[:3] == ["summary", "predictions", "views"]
+    assert len(text) < 1_000_000
+
+
+@pytest.mark.heavy
+def test_gbsg2_as_it_is(tmp_path):
+    data, report = load_gbsg2(as_frame=True), tmp_path / "report.html"
     df, y = data.data.iloc[::12], data.target[::12]
     views = {"receptors": "*_receptor", "tumor": ["tumour_*", "positive_nodes"], "woman": ["age", "*meno*"]}
-    model = GPMKLSurvival(views=views, design=Design(covariate_columns="hormone_therapy"), **FAST)
-    table = view_table(model.fit(df, y))
-    assert set(table["view"]) == {"receptors", "tumor", "woman", *ALL}
+    model = GPMKLSurvival(views=views, design=Design(covariate_columns="hormone_therapy"), **FAST).fit(df, y)
+    page = summary(model)
+    report_model(model, report)
     assert model.unused_columns_ == []
+    check_written(page, report, views)
 
 
-def test_lung_as_it_is():
-    data = load_lung(as_frame=True)
+@pytest.mark.heavy
+def test_lung_as_it_is(tmp_path):
+    data, report = load_lung(as_frame=True), tmp_path / "report.html"
     df, y = data.data.iloc[::4], data.target[::4]
     views = {"scores": ["ecog*", "karno*"], "food": ["meal*", "weight*"], "who": ["age", "female"]}
-    model = GPMKLSurvival(views=views, missing_views="impute", **FAST)
-    table = view_table(model.fit(df, y))
+    model = GPMKLSurvival(views=views, missing_views="impute", **FAST).fit(df, y)
+    page = summary(model)
+    report_model(model, report)
     assert np.isfinite(model.predict(df)).all()
-    assert set(table["view"]) == {*views, *ALL}
+    check_written(page, report, views)
 
 
-def test_rand_as_it_is():
-    """Counts of visits of statsmodels' RAND: a frame with its target, all on eight lines."""
-    randhie = pytest.importorskip("statsmodels.datasets").randhie
-    df = randhie.load_pandas().data.iloc[::400]
+@pytest.mark.heavy
+def test_rand_as_it_is(tmp_path):
+    """Counts of visits of statsmodels' RAND: a frame with its target."""
+    df = pytest.importorskip("statsmodels.datasets").randhie.load_pandas().data.iloc[::400]
+    report = tmp_path / "report.html"
     views = {"plan": ["lncoins", "idp", "lpi", "fmde"], "health": ["physlm", "disea", "hlth*"]}
     model = GPMKLRegressor(views=views, likelihood="negative-binomial", **FAST)
-    table = view_table(model.fit(df.drop(columns="mdvis"), df["mdvis"]))
-    assert set(table["view"]) == {*views, *ALL}
+    model.fit(df.drop(columns="mdvis"), df["mdvis"])
+    page = summary(model)
+    report_model(model, report)
+    check_written(page, report, views)
     with pytest.raises(ValueError, match="column 'mdvis' in the view 'all' is `y`"):
         BEMKLRegressor(max_iter=5).fit(df, df["mdvis"])
+
+
+@pytest.mark.heavy
+def test_grunfeld_as_it_is(tmp_path):
+    """Investments of firms of statsmodels, whose names are text, beside numbers in one view."""
+    df = pytest.importorskip("statsmodels.datasets").grunfeld.load_pandas().data.iloc[::4]
+    report = tmp_path / "report.html"
+    views = {"size": ["value", "capital"], "who": ["firm", "year"]}
+    model = GPMKLRegressor(views=views, **FAST).fit(df, df["invest"])
+    page = summary(model)
+    report_model(model, report)
+    check_written(page, report, views)
+    slopes = feature_table(model, random_state=0)
+    assert set(slopes["feature"]) == {"value", "capital", "year"}
+    assert slopes.attrs["caption"] == "Categories have no slopes: firm. Compare them with `contrast`."
+    assert html.escape(slopes.attrs["caption"]) in report.read_text(encoding="utf-8")
 
 
 def test_odd_names_and_indices():

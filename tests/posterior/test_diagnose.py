@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import copy
+import re
 import types
 
 import numpy as np
+import pandas as pd
 import pytest
 from helpers import BINARY_PRIORS, binary_problem, random_kernels, regression_problem
 from numpyro.diagnostics import effective_sample_size, split_gelman_rubin
 from scipy import stats
 from sklearn.calibration import calibration_curve
+from sklearn.datasets import make_friedman1
 from sklearn.metrics import brier_score_loss, log_loss
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -19,7 +22,8 @@ from bayesmkl import BEMKLRegressor, GPMKLRegressor, KernelBank
 from bayesmkl._numerics.psis import good_k, smooth_weights
 from bayesmkl.bemkl.moments import Dirichlet, Gamma, SpikeSlab
 from bayesmkl.gp import Marginal
-from bayesmkl.posterior import diagnose, reliability
+from bayesmkl.kernels import Gaussian, Linear
+from bayesmkl.posterior import diagnose, reliability, summary
 from bayesmkl.posterior.checks import (
     Predictions,
     calibration_section,
@@ -411,3 +415,36 @@ def test_spread_that_follows_a_view_is_found(power, verdict):
     found = diagnose(model, n_draws=100, random_state=0)["noise"]
     assert found["verdict"] == verdict
     assert (found["p_value"] < 0.01).tolist() == [False, verdict == "caution", False]
+
+
+@pytest.mark.heavy
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_the_call_that_would_predict_better_is_run():
+    """Columns that act together, each in a view of its own."""
+    X, y = make_friedman1(400, n_features=6, noise=1.0, random_state=0)
+    df = pd.DataFrame(X, columns=list("abcdef")).assign(ward="not used")
+    model = GPMKLRegressor(views={name: name for name in "abcdef"}, inference=Marginal(n_points=200))
+    model.fit(df[:100], y[:100])
+    assert "set_params" not in str(summary(model))
+    found = diagnose(model, n_draws=100, random_state=0)["widths"]
+    assert found["verdict"] == "caution"
+    assert found["elpd_diff"] > 2 * found["se"]
+    (call,) = re.findall(r"`(model\.set_params.*)`, and fit again", found["advice"])
+    assert call.endswith("views={'all': ['a', 'b', 'c', 'd', 'e', 'f']})")
+    assert call in summary(model).sentences[-1]
+    before = model.score(df[100:], y[100:])
+    kinds = {"KernelBank": KernelBank, "Gaussian": Gaussian, "Linear": Linear}
+    eval(call, {"model": model, **kinds}).fit(df[:100], y[:100])
+    assert model.score(df[100:], y[100:]) > before + 0.02
+    assert "set_params" not in str(summary(model))
+    assert "widths" not in diagnose(model, n_draws=100, random_state=0)
+
+
+def test_no_call_is_named_for_sums_of_functions():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(100, 4))
+    y = np.sin(1.5 * X[:, 0]) + 0.8 * X[:, 1] + 0.5 * rng.normal(size=100)
+    model = GPMKLRegressor(KernelBank(views="each"), inference=Marginal(n_points=200)).fit(X, y)
+    found = diagnose(model, n_draws=100, random_state=0)["widths"]
+    assert found["verdict"] == "good"
+    assert "set_params" not in str(summary(model))

@@ -21,7 +21,7 @@ from bayesmkl import (
 )
 from bayesmkl.bemkl import BEMKLOrdinalClassifier, Gibbs
 from bayesmkl.gp import Design, GPMKLOrdinalClassifier, Marginal
-from bayesmkl.kernels import Cosine, Gaussian, Linear, Polynomial
+from bayesmkl.kernels import Cosine, Gaussian, Linear, Overlap, Polynomial
 from bayesmkl.posterior import contributions, feature_table, plot_features
 from bayesmkl.posterior.contributions import quick_feature_table
 
@@ -199,6 +199,34 @@ def test_units_names_and_pipelines(fits):
     assert feature_table(fits("bemkl"))["interval_by"].unique().tolist() == ["vb (too narrow)"]
     assert "mean_mcse" in feature_table(fits("gibbs"))
     assert "mean_mcse" not in feature_table(fits("bemkl"))
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("learned", [False, True])
+def test_numbers_beside_categories_have_slopes(learned):
+    """Those of predictions; a view of categories alone has no rows."""
+    rng = np.random.default_rng(0)
+    df = pd.DataFrame(rng.normal(size=(40, 3)), columns=["a", "b", "c"])
+    df["sex"], df["pet"] = rng.choice(["f", "m"], size=40), rng.choice(["cat", "dog", "none"], size=40)
+    y = np.sin(df["a"]) + df["b"] * 0.5 + (df["sex"] == "f") + 0.2 * rng.normal(size=40)
+    views = {"clinic": ["sex", "b", "a"], "pet": "pet", "rest": "c"}
+    widths = {name: [Gaussian(width="each"), Linear(), Overlap()] for name in views}
+    widths |= {"pet": Overlap(), "rest": Gaussian(width="learn")}
+    kernels = KernelBank(widths, views=views, scale=True) if learned else None
+    model = GPMKLRegressor(kernels, views=None if learned else views, **SUM).fit(df, y)
+    table = feature_table(model, per="unit", random_state=0).set_index("feature")
+    assert table.attrs["caption"] == "Categories have no slopes: sex, pet. Compare them with `contrast`."
+    assert dict(table["view"]) == {"a": "clinic", "b": "clinic", "c": "rest"}
+    for name in "abc":
+        up, down = (model.predict(df.assign(**{name: df[name] + step})) for step in (STEP, -STEP))
+        slopes = (up - down) / (2.0 * STEP)
+        assert abs(table["mean"][name] - slopes.mean()) < 6.0 * table["std"][name] / np.sqrt(model.ess_)
+        size = np.sqrt((slopes**2).mean()) * df[name].std(ddof=0)
+        assert table["size"][name] == pytest.approx(size, rel=0.02 if learned else 2e-3, abs=1e-6)
+    with pytest.raises(
+        ValueError, match="kernel 'overlap · pet' has no slopes, since it compares categories"
+    ):
+        feature_table(GPMKLRegressor(views={"pet": "pet"}, inference=FEW).fit(df, y))
 
 
 @pytest.mark.heavy

@@ -270,6 +270,7 @@ def test_diagnosis_has_the_numbers_of_the_model(models):
             "shares",
             "signal",
             "loo",
+            "widths",
             "checks",
             "calibration",
         ]

@@ -5,7 +5,7 @@
     python tests/robustness/pages_in_browser.py --axe FILE       by the rules of axe-core, whose axe.min.js FILE is
 
 Contrast is that of WCAG AA: 4.5 between text and the background that is painted below it, 3 for large text. What
-scrolls in place is no overflow. Pages built with FAST=1 have no index for the search; that it is absent is expected.
+scrolls in place is no overflow. The report of a small model is a page too. Pages built with FAST=1 have no index for the search; that it is absent is expected.
 axe-core tries its rules for WCAG 2.1, A and AA, on the whole page.
 """
 
@@ -79,6 +79,20 @@ axe.run(document, {
 EXPECTED = ("ERR_FILE_NOT_FOUND", "Got invalid theme mode")
 
 
+def write_report(path: Path) -> Path:
+    """Write the report of a small model, with curves, folded tables, and samples that were held out."""
+    import numpy as np
+
+    from bayesmkl import GPMKLRegressor
+    from bayesmkl.evaluation import report_model
+
+    X = np.random.default_rng(0).normal(size=(90, 14))
+    y = X[:, 0] + np.sin(2 * X[:, 1])
+    model = GPMKLRegressor(views="each", random_state=0, verbose=0).fit(X[:60], y[:60])
+    report_model(model, path, X[60:], y[60:], random_state=0)
+    return path
+
+
 def main() -> int:
     """Look at every page; print what is wrong, and return the exit code."""
     browser = find_browser()
@@ -94,7 +108,7 @@ def main() -> int:
     axe = given.axe.read_text(encoding="utf-8") if given.axe else None
     n_views = n_bad = 0
     with tempfile.TemporaryDirectory() as profile, Browser(browser, Path(profile)) as view:
-        for page in given.pages or PAGES:
+        for page in given.pages or (*PAGES, write_report(Path(profile) / "report.html")):
             for scheme in SCHEMES:
                 view.call(
                     "Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}]

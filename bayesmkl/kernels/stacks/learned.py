@@ -38,7 +38,7 @@ class Points(NamedTuple):
     rows, train : ndarray of shape (n_rows, n_features), (n_train, n_features)
         In units of median widths.
     medians : ndarray of shape (n_columns,)
-        These widths, of all columns of the view. They are infinite of columns that are the same in all training
+        These widths, of all columns of the view, in units of the columns. They are infinite of columns that are the same in all training
         samples, which a kernel with a width for every feature does not see.
     """
 
@@ -231,4 +231,5 @@ def points_of(bank: Any, m: int, X: np.ndarray | None = None) -> Points:
         return bank.seen(rows, columns[seen]) / medians[seen]
 
     train = scaled(bank.X_train_)
-    return Points(m, kernel.learns == "each", train if X is None else scaled(X), train, medians)
+    units = medians if bank.scales_ is None else medians * bank.scales_[columns]
+    return Points(m, kernel.learns == "each", train if X is None else scaled(X), train, units)
