@@ -73,3 +73,5 @@ def test_source_archive_holds_what_tests_and_pages_need(tmp_path):
         "docs/_static/readme.png",
     } <= names
     assert not [name for name in names if "__pycache__" in name or "_build" in name.split("/")]
+    results = {name.split("results/")[1].split("/")[0] for name in names if "/results/" in name}
+    assert results == {"reference_posteriors"}
