@@ -50,6 +50,8 @@ def test_conda_recipe_asks_for_what_the_package_declares():
     names = {one.name: {"matplotlib": "matplotlib-base"}.get(one.name, one.name) for one in declared}
     expected = {f"{names[one.name]} {one.specifier}" for one in declared}
     assert set(recipe["requirements"]["run"]) == expected | {"python >=3.12"}
+    builds = {f"{one.name} {one.specifier}" for one in map(Requirement, PROJECT["build-system"]["requires"])}
+    assert set(recipe["requirements"]["host"]) == builds | {"pip", "python >=3.12"}
     extras = {extra for one in declared for extra in one.extras}
     assert extras <= {"matplotlib", "xarray", "h5py"}  # which are required besides
 
