@@ -95,7 +95,7 @@ def main() -> int:
         }
         for one, other in ((before, now), (now, before))
     )
-    homes = {last: name for name, last in new.items()}
+    homes = {last: name for name, last in reversed(new.items())}  # the first of its names
     moved = {name: homes[last] for name, last in gone.items() if last in homes}
     print(f"since {version}, moved:", *(f"  {name} -> {home}" for name, home in moved.items()), sep="\n")
     print("gone:", *(f"  {name}" for name in gone if name not in moved), sep="\n")
