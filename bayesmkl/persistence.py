@@ -182,7 +182,7 @@ def load_model(path: str | os.PathLike[str], trusted: Iterable[str | type] = ())
     file may build this type from any values, or call this function: list what you know. Numbers are not judged: keep
     a checksum of files that leave your hands.
 
-    Files that another layout of this package wrote are refused, with the version that reads them.
+    Files of another layout, such as those of 0.2, are refused with the version that wrote them. Fit the model again.
 
     Examples
     --------
@@ -211,7 +211,8 @@ def load_model(path: str | os.PathLike[str], trusted: Iterable[str | type] = ())
             f"`path` must be a file that `save_model` wrote; {str(path)!r} holds something else. "
             "Other skops files are read by skops.io.load."
         )
-    check_layout(header.get("version"), VERSION, f"`path` {str(path)!r}", header.get("bayesmkl"))
+    by = header.get("bayesmkl", header.get("package"))  # the name of the key in 0.2
+    check_layout(header.get("version"), VERSION, f"`path` {str(path)!r}", by)
     if unknown:
         raise ValueError(
             f"`path` holds types that are not trusted, so nothing was loaded: {listed(unknown)} in {str(path)!r}. "

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.io
+from helpers import from_source
 from scipy.ndimage import gaussian_filter, shift
 from scipy.spatial.distance import cdist
 
@@ -22,6 +23,7 @@ from bayesmkl import KernelBank
 from bayesmkl.kernels import Gaussian
 
 
+@from_source  # archives hold no results
 @pytest.mark.heavy
 @pytest.mark.parametrize(("dataset", "model"), [("clean", "UMKL"), ("kernels 0.3", "UMKL")])
 def test_a_table_gives_the_committed_mean_and_goes_on_where_it_was(dataset, model, monkeypatch, tmp_path):

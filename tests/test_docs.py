@@ -3,50 +3,27 @@
 from __future__ import annotations
 
 import importlib
-import pkgutil
 import re
 from pathlib import Path
 
 import pytest
 import typer
+from public_api import PUBLIC_MODULES, listed_names
 
 import bayesmkl
 import bayesmkl.cli
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
-# Packages export what users need, also of their plain modules. The command line is documented as
-# commands.
-PUBLIC_MODULES = ["bayesmkl"] + [
-    f"bayesmkl.{module.name}"
-    for module in pkgutil.iter_modules(bayesmkl.__path__)
-    if module.ispkg and not module.name.startswith("_") and module.name != "cli"
-]
-
-
-def listed_names():
-    """Every entry of the autosummary tables of the API reference, as (module, name)."""
-    module, inside, names = "", False, []
-    text = (DOCS / "api" / "index.rst").read_text(encoding="utf-8")
-    for line in text.splitlines():
-        if line.startswith(".. currentmodule:: "):
-            module = line.split()[-1]
-        elif line.startswith(".. autosummary::"):
-            inside = True
-        elif inside and line and not line.startswith(" "):
-            inside = False
-        elif inside and line.strip() and not line.strip().startswith(":"):
-            names.append((module, line.strip()))
-    return names
 
 
 def test_every_listed_name_exists_and_is_public():
-    for module, name in listed_names():
+    for module, name, _ in listed_names():
         assert name in importlib.import_module(module).__all__, f"{module}.{name} is listed but not public"
 
 
 @pytest.mark.parametrize("module", PUBLIC_MODULES)
 def test_every_public_name_is_in_the_api_reference(module):
-    listed = [getattr(importlib.import_module(owner), name) for owner, name in listed_names()]
+    listed = [getattr(importlib.import_module(owner), name) for owner, name, _ in listed_names()]
     public = importlib.import_module(module)
     missing = [
         name

@@ -30,6 +30,9 @@ def test_a_notebook_is_valid_and_stores_its_outputs(path):
     assert "widgets" not in notebook.metadata  # bars of progress
     assert not any("widget" in kind for output in outputs for kind in output.get("data", {}))
     assert any("image/png" in output.get("data", {}) for output in outputs)
+    for cell in notebook.cells:
+        if any("image/png" in output.get("data", {}) for output in cell.get("outputs", [])):
+            assert cell.metadata["mystnb"]["image"]["alt"].endswith("."), "figures need alt texts"
     assert not re.search(r"/(?:home|root|tmp|work|Users)/", path.read_text(encoding="utf-8"))
     assert path.stat().st_size < 300_000
 

@@ -50,6 +50,8 @@ def test_conda_recipe_asks_for_what_the_package_declares():
     names = {one.name: {"matplotlib": "matplotlib-base"}.get(one.name, one.name) for one in declared}
     expected = {f"{names[one.name]} {one.specifier}" for one in declared}
     assert set(recipe["requirements"]["run"]) == expected | {"python >=3.12"}
+    builds = {f"{one.name} {one.specifier}" for one in map(Requirement, PROJECT["build-system"]["requires"])}
+    assert set(recipe["requirements"]["host"]) == builds | {"pip", "python >=3.12"}
     extras = {extra for one in declared for extra in one.extras}
     assert extras <= {"matplotlib", "xarray", "h5py"}  # which are required besides
 
@@ -73,3 +75,5 @@ def test_source_archive_holds_what_tests_and_pages_need(tmp_path):
         "docs/_static/readme.png",
     } <= names
     assert not [name for name in names if "__pycache__" in name or "_build" in name.split("/")]
+    results = {name.split("results/")[1].split("/")[0] for name in names if "/results/" in name}
+    assert results == {"reference_posteriors"}

@@ -157,12 +157,12 @@ def check_layout(found: object, known: int, what: str, written_by: object = None
     ...     check_layout(3, 2, "'a.json'", "9.0")
     ... except ValueError as error:
     ...     print(error)
-    'a.json' has layout 3, written by bayesmkl 9.0, and this version reads layout 2. Read it with that version, or ...
+    'a.json' has layout 3, written by bayesmkl 9.0, and this version reads layout 2: fit again with this version, ...
     """
     if found != known:
         by = "" if written_by is None else f", written by bayesmkl {str(written_by)[:40]},"
         layout = "no layout" if found is None else f"layout {found!r}"
         raise ValueError(
-            f"{what} has {layout}{by} and this version reads layout {known}. Read it with that version, or make it "
-            "again."
+            f"{what} has {layout}{by} and this version reads layout {known}: fit again with this version, or read it "
+            "with the one that wrote it."
         )

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from sklearn.base import BaseEstimator
 
-# Okabe and Ito's colors, which color-blind readers tell apart, some of them darker, so that neighbors also differ in
-# grey: some for classes, others for kernels, so that no color means two things in one plot. Shapes say the same.
-CLASS_COLORS = ("#004A7C", "#D55E00", "#7B2D8B", "#56B4E9")
-KERNEL_COLORS = ("#006B4E", "#CC79A7", "#EDB233", "#3D3D9E", "#6FBBC3", "#6B5135")
+# Okabe and Ito's colors and others, which color-blind readers tell apart, and of which neighbors also differ in grey:
+# some for classes, others for kernels, so that no color means two things in one plot. Shapes say the same.
+CLASS_COLORS = ("#004A7C", "#D55E00", "#8000E0", "#56B4E9")
+KERNEL_COLORS = ("#006B4E", "#CC79A7", "#EDB233", "#3D3D9E", "#E0C0A0", "#40A040")
 MARKERS = ("o", "s", "^", "D", "v", "P")
 NEUTRAL, BOUNDARY = "#777777", "#111111"
 OPACITIES = (0.42, 0.16)  # of regions: dark and light in turn

@@ -10,12 +10,14 @@ import pytest
 from cases import EVERY, quick
 from matplotlib.colors import to_rgb
 from matplotlib.contour import QuadContourSet
+from scipy.spatial.distance import pdist
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from bayesmkl import KernelBank
+from bayesmkl._utils.axes import COLORS
 from bayesmkl.discriminative import (
     CLMKLClassifier,
     LDMKLClassifier,
@@ -227,3 +229,26 @@ def test_gates_that_need_features_take_them():
     ax = plot_gates(model, stack[:9], gate_features=features[:9], order_by=features[:9, 0])
     order = np.argsort(features[:9, 0])
     np.testing.assert_allclose(heights(ax), model.gates(stack[:9], features[:9])[order].T)
+
+
+# What is seen without cones of one kind, in linear light (Machado, Oliveira and Fernandes 2009).
+SEEN = {
+    "all cones": np.eye(3),
+    "protanopia": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
+    "deuteranopia": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.01182, 0.04294, 0.968881]],
+    "tritanopia": [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.3039]],
+}  # fmt: skip
+TO_XYZ = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
+
+
+def cielab(color, seen):
+    light = np.array(to_rgb(color))
+    light = np.where(light <= 0.04045, light / 12.92, ((light + 0.055) / 1.055) ** 2.4)
+    x, y, z = np.cbrt(TO_XYZ @ np.clip(np.asarray(seen) @ light, 0.0, 1.0) / TO_XYZ.sum(axis=1))
+    return 116 * y - 16, 500 * (x - y), 200 * (y - z)
+
+
+@pytest.mark.parametrize("seen", SEEN)
+@pytest.mark.parametrize("palette", [COLORS, CLASS_COLORS, KERNEL_COLORS])
+def test_color_blind_readers_tell_the_colors_apart(palette, seen):
+    assert pdist([cielab(color, SEEN[seen]) for color in palette]).min() > 15.0

@@ -31,6 +31,7 @@ GUIDES = ("table", "which_model", "reading", "outcomes", "designs", "comparing",
 PAGES = (
     *("index.html", "getting_started.html", "performance.html", "gallery/index.html", "api/index.html"),
     *("guide/index.html", *(f"guide/{name}.html" for name in GUIDES), "algorithms/gpmkl.html"),
+    *("gallery/plot_1_shares.html", "notebooks/02_posterior_analysis.html"),
 )
 OVERFLOW = """
 (() => {

@@ -1,4 +1,4 @@
-"""A release, tried before it is one: archives, license, metadata, recipe, and the wheel by itself.
+"""A release, tried before it is one: archives, license, metadata, recipe, public names, and the wheel by itself.
 
     make release-check                                      with the Python of the Makefile
     make release-check PYTHONS="python3.11 python3.12"      with several
@@ -42,8 +42,8 @@ class Visit:
     def __init__(self, folder: Path):
         self.folder, self.failed = folder, []
 
-    def step(self, name: str, command: Sequence[str | Path], cwd: Path) -> bool:
-        """Run a command; print how long it took, and what it printed last if it fails."""
+    def step(self, name: str, command: Sequence[str | Path], cwd: Path, shows: bool = False) -> bool:
+        """Run a command; print how long it took, and what it printed if that is asked for or if it fails."""
         started, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
         clean = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
         done = subprocess.run(
@@ -55,7 +55,8 @@ class Visit:
         print(f"{name:40} {told}  {'ok' if done.returncode == 0 else 'FAILED'}", flush=True)
         if done.returncode:
             self.failed.append(name)
-            print((done.stdout + done.stderr)[-3000:], flush=True)
+        if done.returncode or shows:
+            print((done.stdout + done.stderr)[-12_000:], flush=True)
         return done.returncode == 0
 
     def check(self, name: str, wrong: Sequence[str]) -> None:
@@ -87,16 +88,23 @@ class Visit:
 
 
 def wrong_archives(folder: Path, version: str) -> list[str]:
-    """Return what is wrong with the archives of a version: their names, licenses and metadata."""
+    """Return what is wrong with the archives of a version: their names, sizes, licenses and metadata."""
     wheel, source = folder / f"bayesmkl-{version}-py3-none-any.whl", folder / f"bayesmkl-{version}.tar.gz"
     names = sorted(path.name for path in folder.iterdir())
     if names != sorted([wheel.name, source.name]):
         return [f"expected {wheel.name} and {source.name}, got {', '.join(names)}"]
+    sizes = {wheel: 2e6, source: 6e6}  # bytes at most
+    found = [
+        f"{path.name} has {path.stat().st_size} bytes"
+        for path, most in sizes.items()
+        if path.stat().st_size > most
+    ]
     license_text = (ROOT / "LICENSE").read_bytes()
     with zipfile.ZipFile(wheel) as archive:
         inside = f"bayesmkl-{version}.dist-info"
         about = Parser().parsestr(archive.read(f"{inside}/METADATA").decode())
-        found = [] if archive.read(f"{inside}/licenses/LICENSE") == license_text else ["LICENSE of the wheel"]
+        if archive.read(f"{inside}/licenses/LICENSE") != license_text:
+            found.append("LICENSE of the wheel")
     with tarfile.open(source) as archive:
         inner = archive.extractfile(f"bayesmkl-{version}/LICENSE")
         if inner is None or inner.read() != license_text:
@@ -138,7 +146,7 @@ def main() -> int:
         if not visit.step("build", [*tools, "build", "--no-isolation", "--outdir", built, ROOT], ROOT):
             return 1
         (version,) = {path.name.split("-")[1] for path in built.glob("*.whl")}
-        visit.check("names, license, metadata", wrong_archives(built, version))
+        visit.check("names, sizes, license, metadata", wrong_archives(built, version))
         visit.step("twine check", [*tools, "twine", "check", "--strict", *built.iterdir()], ROOT)
         python, recipe = tools[0], ROOT / "conda" / "recipe.yaml"
         visit.step("conda recipe, rendered", [python, "-c", RENDER, recipe, version], ROOT)
@@ -149,6 +157,7 @@ def main() -> int:
             visit.folder.mkdir()
             new = visit.install(python, built / f"bayesmkl-{version}-py3-none-any.whl")
             if new is not None:
+                visit.step("public names", [new, ROOT / "tests" / "public_api.py"], visit.folder, shows=not k)
                 for page in given.pages:
                     visit.page(ROOT / page, new)
                 materials = dist / f"bayesmkl-{version}.cdx.json"

@@ -276,7 +276,10 @@ OTHERS = {
     "a bomb": (lambda d: packed(schema(plain("x" * 10**7)), compression=zipfile.ZIP_DEFLATED), "more than its size"),
     "an old protocol": (lambda d: packed(schema(plain("x"), protocol=1)), "protocol 1 of skops"),
     "skops": (lambda d: skops.io.dumps(StandardScaler()), "must be a file that `save_model` wrote"),
-    "an older layout": (lambda d: header_with(version=11, bayesmkl="0.1.0"), "layout 11, written by bayesmkl 0.1.0,"),
+    "a file of 0.2": (
+        lambda d: skops.io.dumps({"format": persistence.FORMAT, "version": 9, "package": "0.2.0", "model": None}),
+        "layout 9, written by bayesmkl 0.2.0, and this version reads layout 13: fit again with this version",
+    ),
     "a newer layout": (lambda d: header_with(version=99, bayesmkl="7.0"), "layout 99, written by bayesmkl 7.0,"),
 }  # fmt: skip
 
