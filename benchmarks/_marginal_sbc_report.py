@@ -1,13 +1,12 @@
-"""Tables, figures and claims of the calibration of marginal inference and of the closed form."""
+"""Tables and claims of the calibration of marginal inference and of the closed form."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-from _ranks import GRID, LEVELS, asymmetry, coverage, ecdf_difference, simultaneous_band
+from _ranks import LEVELS, asymmetry, coverage, ecdf_difference, simultaneous_band
 from _report import claim, markdown_table
-from matplotlib.figure import Figure
 
 from bayesmkl.gp.hyperposterior import LARGEST_K, LEAST_DRAWS, MOST_UNKNOWN
 
@@ -22,7 +21,6 @@ QUANTITIES = {
 }
 OF_VB = {"share": "kernel shares", "weight": "\\|e\\|", "toward": "score towards its target"}
 EXACT = ", exact"
-STYLES = ("-", "--", ":", "-.")
 N_BINS = 10
 OUTER = 0.1  # of all places, at both ends together
 Rows = dict[str, list[dict[str, float]]]
@@ -147,54 +145,3 @@ def claims_of(summaries: list[dict[str, Any]]) -> list[dict[str, Any]]:
             what = f"SBC of {model}: of {entries} numbers, outside their joint 95 % band"
             found.append(claim(what, 0, sum(one["outside_joint"] for one in own)))
     return found
-
-
-def figure(summaries: list[dict[str, Any]]) -> Figure:
-    """ECDF differences: a row per quantity, a column per model."""
-    found = [one for one in summaries if not one["model"].startswith("VB")]
-    models = list(dict.fromkeys(one["model"] for one in found))
-    drawing = Figure(figsize=(2.1 * len(models), 1.45 * len(QUANTITIES)), layout="constrained")
-    axes = drawing.subplots(len(QUANTITIES), len(models), sharex=True, sharey=True, squeeze=False)
-    is_drawn = np.zeros(axes.shape, dtype=bool)
-    for one in found:
-        at = list(QUANTITIES).index(one["quantity"]), models.index(one["model"])
-        low, high = simultaneous_band(one["simulations"])
-        axes[at].fill_between(GRID, low, high, color="0.85", linewidth=0)
-        for line, style in zip(one["ecdf_difference"], STYLES, strict=False):
-            axes[at].plot(GRID, line, style, color="black", linewidth=1.0)
-        is_drawn[at] = True
-    for ax in axes[~is_drawn]:
-        ax.set_axis_off()
-    for ax, model in zip(axes[0], models, strict=True):
-        ax.set_title(model.replace(EXACT, ",\nexact evidence"), fontsize=9)
-    for ax, label in zip(axes[:, 0], QUANTITIES.values(), strict=True):
-        ax.set_ylabel(label, fontsize=9)
-        if not ax.axison:
-            ax.set_axis_on()
-            ax.set_frame_on(False)
-            ax.tick_params(left=False, labelleft=False, bottom=False)
-    for ax in axes[-1]:
-        ax.set_xlabel("place of the truth", fontsize=9)
-    count = min(one["simulations"] for one in found)
-    drawing.suptitle(
-        f"ECDF of places minus uniform, simultaneous 95 % bands, {count} simulations each", fontsize=11
-    )
-    return drawing
-
-
-def closed_figure(summaries: list[dict[str, Any]]) -> Figure:
-    """Histograms of the places of the truth under the closed form, a column per quantity."""
-    found = [one for one in summaries if one["model"].startswith("VB")]
-    models = list(dict.fromkeys(one["model"] for one in found))
-    drawing = Figure(figsize=(8.0, 2.2 * len(models)), layout="constrained")
-    axes = drawing.subplots(len(models), len(OF_VB), sharex=True, squeeze=False)
-    edges = np.linspace(0.0, 1.0, N_BINS + 1)
-    for one in found:
-        ax = axes[models.index(one["model"]), list(OF_VB).index(one["quantity"])]
-        for counts, style in zip(one["histogram"], STYLES, strict=False):
-            ax.stairs(np.array(counts) * N_BINS / one["simulations"], edges, color="black", linestyle=style)
-        ax.axhline(1.0, color="0.6", linewidth=1.0)
-        ax.set_title(f"{one['model']}: {OF_VB[one['quantity']]}".replace("\\|", "|"), fontsize=9)
-    for ax in axes[-1]:
-        ax.set_xlabel("place of the truth", fontsize=9)
-    return drawing

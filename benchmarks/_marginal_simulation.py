@@ -24,6 +24,7 @@ from bayesmkl.kernels import Gaussian, Linear
 from bayesmkl.outcomes import Gaussian as NormalNoise
 
 VIEWS = {"first": [0, 1, 2], "second": [3, 4]}
+KERNELS = [Gaussian(width=2.0), Linear()]  # on each
 SIGMA_G = 0.3  # of BEMKL's intermediate outputs under labels, where it is no part of the posterior
 LEAST = 2  # samples of each class
 N_SCORES = 32  # that the exact evidence of a point is estimated with
@@ -59,7 +60,7 @@ class Posterior(NamedTuple):
 def kernels(n_samples: int) -> np.ndarray:
     """Evaluate a Gaussian and a linear kernel on each of two views, (4, n_samples, n_samples)."""
     X = np.random.default_rng(0).standard_normal((n_samples, 5))
-    bank = KernelBank([Gaussian(width=2.0), Linear()], views=VIEWS)
+    bank = KernelBank(KERNELS, views=VIEWS)
     return np.ascontiguousarray(np.moveaxis(bank.fit_transform(X), -1, 0))
 
 
@@ -140,15 +141,17 @@ class Simulation:
 
 
 class _Additive(Simulation):
-    """The process of GPMKL, with the prior of a total and shares that is its default."""
+    """The process of GPMKL: a total, shares of views and of kernels within views, and the part "views together"."""
 
     def __init__(self, stack: np.ndarray, is_regression: bool, options: Marginal) -> None:
-        super().__init__(stack, is_regression, options)
         own = {"normalize_y": False} if is_regression else {}
         kind = GPMKLRegressor if is_regression else GPMKLClassifier
-        self.estimator = kind("precomputed", together=False, inference=options, **own)
-        labels = np.arange(self.n_samples) % 2
-        self.stack, _ = self.estimator._prepare(np.moveaxis(stack, 0, -1), labels)
+        views = np.repeat(list(VIEWS), len(KERNELS))
+        self.estimator = kind("precomputed", kernel_views=views, inference=options, **own)
+        self.stack, _ = self.estimator._prepare(np.moveaxis(stack, 0, -1), np.arange(stack.shape[1]) % 2)
+        stack = self.stack.columns(slice(None))  # with the products of views, the last kernel
+        super().__init__(stack, is_regression, options)
+        self.view = np.append(np.arange(len(views)) // len(KERNELS), len(VIEWS))
         self.weight_prior, self.noise_prior = self.estimator._weight_prior(), NormalNoise().noise_prior
         self.intercept_std = self.estimator.intercept_std
         around = stack - stack.mean(axis=1, keepdims=True)
@@ -156,9 +159,11 @@ class _Additive(Simulation):
         self.roots = _roots(stack) / np.sqrt(self.units)[:, None, None]
 
     def _draw(self, rng: np.random.Generator) -> tuple[np.ndarray, Values]:
-        concentration, df, scale = self.weight_prior
-        total = scale * abs(rng.standard_t(df))
-        weights = total * np.sqrt(rng.dirichlet(np.full(self.n_kernels, concentration)))
+        prior = self.weight_prior
+        total = prior.scale * abs(rng.standard_t(prior.df))
+        of_views = rng.dirichlet(np.full(len(VIEWS) + 1, prior.concentration))
+        own = rng.gamma(prior.within, size=self.n_kernels)
+        weights = total * np.sqrt(of_views[self.view] * own / np.bincount(self.view, own)[self.view])
         median, log_std, least = self.noise_prior
         noise = np.array([least + median * np.exp(log_std * rng.standard_normal())])
         unit = np.einsum("mij,mj->mi", self.roots, rng.standard_normal((self.n_kernels, self.n_samples)))

@@ -33,9 +33,11 @@ from bayesmkl.kernels import Gaussian, Linear
 CONSTANT, TRUTH = "class frequencies, or a constant", "truth (simulated sets)"
 TODAY = "BEMKL, margin 1, σ_g = 1, paper bank"
 DEFAULT = "BEMKL, auto bank"
+ONE_DIRICHLET = "GPMKL, auto bank, one Dirichlet, no products"
 WITH_ALL, EACH = "auto and all", "widths of features"
 FOLDS = 5
 TREES = 500
+PACKAGES = {"himalaya": "himalaya", "TabPFN": "tabpfn"}  # of models that need one more
 
 
 class Prediction(NamedTuple):
@@ -75,6 +77,13 @@ def _classified(model: Any, data: Split, **notes: Any) -> Prediction:
 def _constant_std(mean: np.ndarray, variance: float) -> Prediction:
     """Predict with one variance of the residuals for all samples."""
     return Prediction(mean=np.ravel(mean), std=np.full(len(mean), np.sqrt(variance)))
+
+
+def _with_held_out(model: Any, data: Split) -> Prediction:
+    """Fit, and predict with the variance of held-out residuals."""
+    held_out = cross_val_predict(model, data.X, data.y, cv=FOLDS)
+    model.fit(data.X, data.y)
+    return _constant_std(model.predict(data.X_test), float(np.mean((data.y - held_out) ** 2)))
 
 
 # ---------------------------------------------------------------------------------------------- this package
@@ -124,12 +133,12 @@ def _bemkl_regression(kernels: str) -> Callable[[Split], Prediction]:
     return _regressor(BEMKLRegressor, kernels, _ending)
 
 
-def _gpmkl(kernels: str, prior: str = "nested", **options: float) -> Callable[[Split], Prediction]:
-    return _classifier(GPMKLClassifier, kernels, _ending_and_tail, kernel_prior=prior, **options)
+def _gpmkl(kernels: str, **options: Any) -> Callable[[Split], Prediction]:
+    return _classifier(GPMKLClassifier, kernels, _ending_and_tail, **options)
 
 
-def _gpmkl_regression(kernels: str, prior: str = "nested") -> Callable[[Split], Prediction]:
-    return _regressor(GPMKLRegressor, kernels, _ending_and_tail, kernel_prior=prior)
+def _gpmkl_regression(kernels: str, **options: Any) -> Callable[[Split], Prediction]:
+    return _regressor(GPMKLRegressor, kernels, _ending_and_tail, **options)
 
 
 def _calibrated(estimator: Any, grid: dict[str, Any], data: Split) -> Prediction:
@@ -144,13 +153,7 @@ def _svm(kind: Any) -> Callable[[Split], Prediction]:
 
 
 def _svm_regression(kind: Any) -> Callable[[Split], Prediction]:
-    def regress(data: Split) -> Prediction:
-        model = kind(_bank("auto", data))
-        held_out = cross_val_predict(model, data.X, data.y, cv=FOLDS)
-        model.fit(data.X, data.y)
-        return _constant_std(model.predict(data.X_test), float(np.mean((data.y - held_out) ** 2)))
-
-    return regress
+    return lambda data: _with_held_out(kind(_bank("auto", data)), data)
 
 
 # ------------------------------------------------------------------------------------ what users would take
@@ -202,10 +205,19 @@ def _boosting(data: Split) -> Prediction:
 
 
 def _boosting_regression(data: Split) -> Prediction:
-    model = HistGradientBoostingRegressor(random_state=data.seed)
-    held_out = cross_val_predict(model, data.X, data.y, cv=FOLDS)
-    model.fit(data.X, data.y)
-    return _constant_std(model.predict(data.X_test), float(np.mean((data.y - held_out) ** 2)))
+    return _with_held_out(HistGradientBoostingRegressor(random_state=data.seed), data)
+
+
+def _tabpfn(data: Split) -> Prediction:
+    from tabpfn import TabPFNClassifier
+
+    return _classified(TabPFNClassifier(random_state=data.seed), data)
+
+
+def _tabpfn_regression(data: Split) -> Prediction:
+    from tabpfn import TabPFNRegressor
+
+    return _with_held_out(TabPFNRegressor(random_state=data.seed), data)
 
 
 def _rbf(data: Split, each: bool = False) -> Any:
@@ -259,9 +271,9 @@ def _himalaya(data: Split) -> Prediction:
     return _constant_std(model.predict(bank.row_stack(data.X_test)), unexplained)
 
 
-def has_himalaya() -> bool:
-    """Say whether himalaya is installed."""
-    return importlib.util.find_spec("himalaya") is not None
+def is_installed(model: str) -> bool:
+    """Say whether the package of a model is installed."""
+    return model not in PACKAGES or importlib.util.find_spec(PACKAGES[model]) is not None
 
 
 MODELS: dict[str, Model] = {
@@ -279,8 +291,11 @@ MODELS: dict[str, Model] = {
     },
     "GPMKL, auto bank": Model(_gpmkl("auto"), _gpmkl_regression("auto"), "every default"),
     "GPMKL, paper bank": Model(_gpmkl("paper"), _gpmkl_regression("paper"), "every other default", "plain"),
-    "GPMKL, auto bank, half-t": Model(
-        _gpmkl("auto", "half-t"), _gpmkl_regression("auto", "half-t"), "independent weights", "all"
+    ONE_DIRICHLET: Model(
+        _gpmkl("auto", kernel_prior="dirichlet", together=False),
+        _gpmkl_regression("auto", kernel_prior="dirichlet", together=False),
+        "the default before 0.3",
+        "all",
     ),
     "GPMKL, auto bank, T = 1": Model(
         _gpmkl("auto", temperature=1.0), None, "without a temperature", "classes"
@@ -306,4 +321,5 @@ MODELS: dict[str, Model] = {
     "GP, learned width": Model(_gaussian_process, _gp_regression(False), "scikit-learn's; Laplace"),
     "GP, a width for each feature": Model(None, _gp_regression(True), "scikit-learn's"),
     "himalaya": Model(None, _himalaya, "multiple-kernel ridge, auto bank"),
+    "TabPFN": Model(_tabpfn, _tabpfn_regression, "its package fetches the weights"),
 }

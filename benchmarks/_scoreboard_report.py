@@ -9,18 +9,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from _report import claim, markdown_table
-from _scoreboard_models import CONSTANT, DEFAULT, MODELS, TODAY, TRUTH
+from _scoreboard_models import CONSTANT, DEFAULT, MODELS, ONE_DIRICHLET, TODAY, TRUTH
 from _scoreboard_sets import SETS, WIDE
 
 from bayesmkl.evaluation.significance import critical_difference, friedman, rank_table, wilcoxon
 
 GPMKL, GPMKL_PAPER = "GPMKL, auto bank", "GPMKL, paper bank"
-GPMKL_HALF_T = "GPMKL, auto bank, half-t"
 ALL_TOO = ", also on all features"
-LINEAR, SVM, FOREST, GP, GP_EACH = (
+LINEAR, SVM, FOREST, BOOSTED, GP, GP_EACH = (
     "logistic or ridge regression",
     "SVC or SVR, sigmoid",
     "random forest",
+    "boosted trees",
     "GP, learned width",
     "GP, a width for each feature",
 )
@@ -35,6 +35,7 @@ SHORT = {
     LINEAR: "linear",
     SVM: "SVM",
     FOREST: "forest",
+    BOOSTED: "boosting",
     GP: "GP",
     GP_EACH: "GP, widths",
     "himalaya": "himalaya",
@@ -51,22 +52,22 @@ CHOICES = (
     ("BEMKL, σ_g = 0.3, auto bank", "BEMKL, σ_g = 0.3, paper bank"),
     (DEFAULT, "BEMKL, paper bank"),
     (GPMKL, GPMKL_PAPER),
-    (GPMKL, GPMKL_HALF_T),
+    (GPMKL, ONE_DIRICHLET),
     (GPMKL, f"{GPMKL}, T = 1"),
     (DEFAULT, f"{DEFAULT}, T = 1"),
     (f"{GPMKL}{ALL_TOO}", GPMKL),
     (f"{DEFAULT}{ALL_TOO}", DEFAULT),
     (GPMKL, DEFAULT),
-    *((GPMKL, peer) for peer in ("SimpleMKL, sigmoid", SVM, GP, LINEAR, FOREST)),
+    *((GPMKL, peer) for peer in ("SimpleMKL, sigmoid", SVM, GP, LINEAR, FOREST, BOOSTED)),
     *((DEFAULT, peer) for peer in ("SimpleMKL, sigmoid", SVM, GP, LINEAR, FOREST)),
 )
 REGRESSION_CHOICES = (
     (DEFAULT, "BEMKL, paper bank"),
     (GPMKL, GPMKL_PAPER),
-    (GPMKL, GPMKL_HALF_T),
+    (GPMKL, ONE_DIRICHLET),
     (f"{GPMKL}{ALL_TOO}", GPMKL),
     (GPMKL, DEFAULT),
-    *((GPMKL, peer) for peer in (GP, GP_EACH, SVM, LINEAR, FOREST, "himalaya")),
+    *((GPMKL, peer) for peer in (GP, GP_EACH, SVM, LINEAR, FOREST, BOOSTED, "himalaya")),
 )
 TOLERANCE = 0.01  # by which a set may be worse than class frequencies
 COVERAGE = (0.93, 0.97)
@@ -251,7 +252,12 @@ def counted(board: Board) -> str:
     """How much was measured."""
     least, most = board.n_splits()
     splits = f"{least}" if least == most else f"{least} to {most}"
-    return f"{len(board.scores(next(iter(_keys(board))))):d} sets, {splits} split{'s' * (most > 1)} of each."
+    text = f"{len(board.scores(next(iter(_keys(board))))):d} sets, {splits} split{'s' * (most > 1)} of each."
+    task = board.cells["task"].iloc[0]
+    absent = [
+        m for m in MODELS if MODELS[m].of(task) and not MODELS[m].extra and m not in {*board.models, TRUTH}
+    ]
+    return text + f" Not run here: {', '.join(absent)}." * bool(absent)
 
 
 def _keys(board: Board) -> list[str]:

@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 from _cells import Jobs, run_study, told
 from _protocol import have_real_data
-from _scoreboard_models import CONSTANT, MODELS, TRUTH, Prediction, has_himalaya
+from _scoreboard_models import CONSTANT, MODELS, TRUTH, Prediction, is_installed
 from _scoreboard_report import report
 from _scoreboard_sets import SETS, Split, is_bundled, split_of
 from sklearn.metrics import accuracy_score, r2_score
@@ -114,7 +114,7 @@ def models_for(name: str, extra: bool) -> list[str]:
             model.extra == "views" and not (has_views and "simulated" in dataset.about)
         ):
             continue
-        if label != "himalaya" or has_himalaya():
+        if is_installed(label):
             wanted.append(label)
     return wanted
 

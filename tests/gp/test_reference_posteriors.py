@@ -44,7 +44,8 @@ import _reference_sets as sets
 import _references as files
 import reference_posteriors as references
 
-SCORED = ("a_views_50", "a_smooth_50")
+# How far the log evidence may be off; from 512 points it is .1 to .3 too high with twenty hyperparameters.
+SCORED = {"a_views_50": 0.2, "a_smooth_50": 0.2, "a_wdbc_100_nested": 0.2, "a_diabetes_100_nested": 0.35}
 
 
 @pytest.fixture(params=["additive", "weighted"])
@@ -131,7 +132,7 @@ def test_default_intervals_hold_what_they_say(name):
     assert row["held_most"] <= references.MOST
     assert row["width_most"] <= references.WIDEST
     assert row["error_most"] < 0.25
-    assert abs(row["log_evidence_off"]) < 0.2
+    assert abs(row["log_evidence_off"]) < SCORED[name]
 
 
 PAIRS = {"first": [0, 1], "second": [2, 3]}
