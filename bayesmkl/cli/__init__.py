@@ -46,7 +46,7 @@ def _reported() -> Iterator[None]:
         secho(f"error: {error or 'not enough memory; use fewer rows or kernels'}", fg="red", err=True)
         raise Exit(2) from error
     except KeyboardInterrupt as stop:
-        what = getattr(stop, "__notes__", ["stopped before the end. Every file is complete, or as it was."])
+        what = getattr(stop, "__notes__", ["interrupted. Every file is complete or unchanged."])
         echo(f"interrupted: {' '.join(what)}", err=True)
         raise Exit(130) from None
 
@@ -100,7 +100,7 @@ def demo(
 def fit(
     data: Data,
     target: Annotated[str, _option("Column to predict.")],
-    out: Annotated[Path | None, _option("Folder to write; needed but for --dry-run.")] = None,
+    out: Annotated[Path | None, _option("Folder to write; required except with --dry-run.")] = None,
     task: Annotated[
         Literal["auto", "classification", "regression", "ordinal", "survival"],
         Option(help="auto: text or few whole numbers are classes. ordinal: grades. survival: with --event."),
@@ -119,7 +119,9 @@ def fit(
     category: Annotated[Names, _option("Column of numbers that are categories; repeated.")] = None,
     method: Annotated[
         Literal["bemkl", "gpmkl"],
-        Option(help="bemkl: fast. gpmkl: a Gaussian process, whose intervals hold, for up to 2000 rows."),
+        Option(
+            help=("bemkl: fast. gpmkl: a Gaussian process with calibrated intervals, for up to 2000 rows.")
+        ),
     ] = "bemkl",
     likelihood: Annotated[
         Text,
@@ -132,14 +134,17 @@ def fit(
         Text,
         _option(
             "bemkl: nonsparse (default), sparse, which switches most kernels off. gpmkl: nested (default), "
-            "dirichlet, half-t, horseshoe, or spike-slab, under which kernels are in or out."
+            "dirichlet, half-t, horseshoe, or spike-slab, which includes or excludes kernels."
         ),
     ] = None,
     missing_views: Annotated[
         Literal["error", "integrate", "impute"],
         Option(
-            help="Empty cells of numbers: integrate averages over what their kernels may say, with --kernels-on each "
-            "or --view; impute (gpmkl) does so for whole views, and takes means of columns inside views."
+            help=(
+                "Empty cells of numbers: integrate averages over what the missing views may contribute, with "
+                "--kernels-on each or --view; impute (gpmkl) does so for whole views, and fills other gaps "
+                "with column means."
+            )
         ),
     ] = "error",
     covariate: Annotated[Names, _option("gpmkl: column with a linear effect; repeated.")] = None,
@@ -150,7 +155,7 @@ def fit(
     seed: Seed = 0,
     max_iter: Annotated[int | None, _option("bemkl: most iterations; 3000 by default.", min=1)] = None,
     force: Annotated[bool, Option("--force", help="Replace the folder of an earlier run.")] = False,
-    dry_run: Annotated[bool, Option("--dry-run", help="Print views, kernels and memory alone.")] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Only print views, kernels and memory.")] = False,
 ) -> None:
     """Fit BEMKL or GPMKL to a table; write the model, its posterior, metrics and plots.
 
@@ -229,7 +234,7 @@ def predict(
 @app.command()
 def compare(
     config: Annotated[Path, Argument(help="What to compare: a TOML file.", show_default=False)],
-    out: Annotated[Path, _option("Folder to write; one of an interrupted run continues.")],
+    out: Annotated[Path, _option("Folder to write; an interrupted run continues there.")],
     retry_failed: Annotated[bool, Option("--retry-failed", help="Compute failed cells again.")] = False,
 ) -> None:
     """Compare models on data sets, as a configuration file says; write all scores and a report.

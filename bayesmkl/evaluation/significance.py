@@ -603,7 +603,7 @@ def _by_rows(scores: pd.DataFrame, test: str, ratio: float, rope: float, alpha: 
     blocks, left_out = blocks_of(scores)
     n = len(blocks)
     if n < 2 <= len(scores):
-        return {}, lambda *_: {"n": 0, "note": f"no results but in {n} row{'s' * (n != 1)}"}
+        return {}, lambda *_: {"n": 0, "note": f"results in only {n} row{'s' * (n != 1)}"}
 
     def compare(*pair: Any) -> dict[Any, Any]:
         first, second = (blocks[model].to_numpy() for model in pair)

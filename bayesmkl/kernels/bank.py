@@ -514,8 +514,8 @@ class KernelBank(TransformerMixin, BankAlgebra):
         weights = None if sample_weight is None else check_weights(sample_weight, len(X_train))
         if weights is not None and self.landmarks is not None:
             raise ValueError(
-                "`sample_weight` must be None with `landmarks`, from which all statistics are taken. Compare with "
-                "all training samples (`landmarks=None`)."
+                "`sample_weight` must be None with `landmarks`, because all statistics are those of the "
+                "landmarks. Compare with all training samples (`landmarks=None`)."
             )
         views = resolve_views(self.views, self.n_features_in_, self.column_labels_, samples, codes)
         if self.column_plan_ is not None:
@@ -621,8 +621,8 @@ class KernelBank(TransformerMixin, BankAlgebra):
             return
         if is_sparse(X):
             raise ValueError(
-                "`scale` must be False for sparse samples, which standardization fills. Divide columns by their "
-                "standard deviations, as MaxAbsScaler does by their maxima."
+                "`scale` must be False for sparse samples, because standardization would make them dense. "
+                "Divide columns by their standard deviations, as MaxAbsScaler does by their maxima."
             )
         is_scaled = np.zeros(X.shape[1], dtype=bool)
         for view in views:

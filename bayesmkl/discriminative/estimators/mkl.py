@@ -118,8 +118,8 @@ class ByRule(BaseDiscriminative):
         r"""Return the same gates for every row, :math:`\sqrt{d_m}`; a product of kernels has none, and is refused."""
         if not self._rule.is_sum:
             raise ValueError(
-                '`combination` must be "sum" for gates: a product of kernels is no weighted sum of them; '
-                'got "product". Look at `kernel_weights_`.'
+                '`combination` must be "sum" for gates, because a product of kernels is not a weighted sum '
+                'of them; got "product". Look at `kernel_weights_`.'
             )
         return super().gates(X)
 
