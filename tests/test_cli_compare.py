@@ -163,7 +163,7 @@ def test_columns_of_a_file(folder, config):
 
 
 MISTAKES = {
-    "no TOML": ("[study\n", "no TOML"),
+    "no TOML": ("[study\n", "this is not valid TOML"),
     "table": (IRIS + SVM + "[model.x]\n", "`model` is not a key of a comparison", "did you mean 'models'?"),
     "no models": (IRIS, "`models` holds nothing to compare"),
     "study key": (IRIS + SVM + "[study]\nscorng = 3", "`study.scorng`", "did you mean 'scoring'?"),
