@@ -414,7 +414,7 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         return np.exp(self.predict_log_proba(X))
 
     def predict_log_proba(self, X: Samples) -> np.ndarray:
-        """Predict log class probabilities, which keep their digits where `predict_proba` rounds to 0 or 1.
+        """Predict log class probabilities, which stay accurate where `predict_proba` rounds to 0 or 1.
 
         Parameters
         ----------

@@ -459,7 +459,7 @@ class BEMKLSurvival(BaseBEMKL):
         return (score.mean, np.sqrt(score.variance + self._noise_variance())) if return_std else score.mean
 
     def predict(self, X: Samples) -> np.ndarray:
-        """Predict risks: the higher, the earlier the event.
+        """Predict risks; higher risks mean earlier events.
 
         Parameters
         ----------
@@ -518,7 +518,7 @@ class BEMKLSurvival(BaseBEMKL):
         return survival, lower, upper
 
     def predict_quantile(self, X: Samples, q: float = 0.5) -> np.ndarray:
-        """Predict the time until which the event has happened with some probability.
+        """Predict the time by which the event has happened with some probability.
 
         Parameters
         ----------

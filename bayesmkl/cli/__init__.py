@@ -85,7 +85,7 @@ def demo(
     seed: Seed = 0,
     fast: Annotated[bool, Option("--fast", help="Every third tumor only.")] = False,
 ) -> None:
-    """Find out which views of a tumor tell whether it is malignant, and write a report.
+    """Find out which views of a tumor predict whether it is malignant, and write a report.
 
     The Wisconsin breast cancer data in three views, with a fourth that says nothing, and with samples that lack a
     view; half of the rows to fit, half to test. An earlier run in the same folder is replaced.
@@ -185,7 +185,7 @@ def diagnose(
     draws: Annotated[int, Option(min=100, help="Draws from the posterior.")] = 1000,
     seed: Annotated[int, Option(min=0, help="Seed of the draws.")] = 0,
 ) -> None:
-    """Say whether the posterior of a fitted model can be trusted.
+    """Check whether the posterior of a fitted model can be trusted.
 
     Convergence of chains or Pareto k-hat of the variational posterior, signal, leave-one-out cross-validation,
     predictive checks and calibration, each with a verdict.
@@ -237,7 +237,7 @@ def compare(
     out: Annotated[Path, _option("Folder to write; an interrupted run continues there.")],
     retry_failed: Annotated[bool, Option("--retry-failed", help="Compute failed cells again.")] = False,
 ) -> None:
-    """Compare models on data sets, as a configuration file says; write all scores and a report.
+    """Compare the models of a configuration file on its data sets; write all scores and a report.
 
     Every finished cell (data set, model, split) is kept at once: after an interruption the same command continues
     where it was. A model that fails is recorded and does not stop the others; the exit code is 3 if all of them did.

@@ -86,7 +86,7 @@ def _which(folder: Path, files: list[Path]) -> str:
 
 
 def load_kernels(folder: str | os.PathLike[str], content: str = "kernels", return_X_y: bool = False) -> Any:
-    r"""Load kernel matrices of your own, with labels and splits, from a folder.
+    r"""Load your own kernel matrices, with labels and splits, from a folder.
 
     Parameters
     ----------
@@ -429,7 +429,7 @@ def _some(genes: Sequence[str]) -> str:
 
 
 def from_mudata(mdata: Any, target: str | None = None, *, covariates: Sequence[str] = ()) -> Bunch:
-    """Make a table of annotated matrices: modalities become views, columns of `obs` the target and covariates.
+    """Make a table from annotated matrices: modalities become views, columns of `obs` the target and covariates.
 
     Parameters
     ----------

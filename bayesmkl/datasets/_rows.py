@@ -230,7 +230,7 @@ class RowSource(ABC):
             yield self.read(first, min(first + size, len(self)))
 
     def sample(self, n_rows: int, random_state: int = 0) -> np.ndarray:
-        """Return different rows drawn at random, in their order in the table.
+        """Return distinct random rows, in the order of the table.
 
         Parameters
         ----------

@@ -268,7 +268,7 @@ class KernelBank(TransformerMixin, BankAlgebra):
 
     @all_or_nothing
     def fit(self, X: Samples, y: Targets | None = None, sample_weight: ArrayLike | None = None) -> KernelBank:
-        """Learn columns, kernel scales and normalizations from training data, without holding a training kernel.
+        """Learn columns, kernel scales and normalizations from training data, without storing a training kernel.
 
         "spherical" and "trace" need self-similarities alone; "center" passes over all rows, block by block. (A
         `FromDistance` with a scale to learn is the exception: it takes all training distances at once.)
@@ -335,7 +335,7 @@ class KernelBank(TransformerMixin, BankAlgebra):
         return np.moveaxis(self._learn(X, True, sample_weight), 0, -1)
 
     def transform(self, X: Samples) -> np.ndarray:
-        """Compare the rows of `X` with the training samples, or with the landmarks.
+        """Return the kernels between the rows of `X` and the training samples, or the landmarks.
 
         Parameters
         ----------

@@ -113,7 +113,10 @@ def test_prior_draws_without_a_target_are_of_the_new_prior(rng):
     [
         ({}, "`priors` must be a dict of distributions of NumPyro by the names of sites.*; got {}"),
         ("normal", "`priors` must be a dict of distributions of NumPyro .*; got 'normal'"),
-        ({"bias": HEAVY}, "'bias' is not a site of this model. Sites are kernel_weights, noise_std, whitened, "),
+        (
+            {"bias": HEAVY},
+            "'bias' is not a site of this model. Sites are kernel_weights, noise_std, whitened, ",
+        ),
         ({"score": HEAVY}, "'score' follows from others. Sites are kernel_weights, noise_std"),
         (
             {"kernel_weights": dist.Normal()},

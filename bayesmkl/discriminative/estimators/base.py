@@ -80,7 +80,7 @@ class RegularizationPath(NamedTuple):
         return np.stack([model.kernel_weights_ for model in self.models])
 
     def to_frame(self) -> Any:
-        """Return a table of what the fits took and gave.
+        """Return a table with one row per fit.
 
         Returns
         -------
@@ -565,7 +565,7 @@ class NoveltyDetector(OutlierMixin, BaseDiscriminative):
         return self
 
     def score_samples(self, X: Samples) -> np.ndarray:
-        """Return the scores `s` of the rows of `X`, high for what resembles the training samples.
+        """Return the scores `s` of the rows of `X`, high for rows that resemble the training samples.
 
         Parameters
         ----------

@@ -32,7 +32,7 @@ LANDMARK_MEANS = {"span": clmkl.landmark_kmeans, "sample": clmkl.sample_kmeans}
 @dataclass(eq=False, repr=False, kw_only=True)
 @fill_docs(CLASSIFIER)
 class CLMKLClassifier(LocalizedClassifier):
-    r"""C-LMKL: kernel weights of their own for every cluster of samples, found by a convex problem.
+    r"""C-LMKL: separate kernel weights for every cluster of samples, from a convex problem.
 
     .. math:: \min_{\beta \ge 0, w, b} \; \tfrac12 \sum_r \sum_m \frac{\|w_{rm}\|^2}{\beta_{rm}}
        + C \sum_i \max\big(0, 1 - y_i f(x_i)\big) , \qquad \|\beta_r\|_p \le 1 \;\; \forall r ,

@@ -281,7 +281,7 @@ class LMKLClassifier(LearnedGates, FeatureGatedClassifier):
     Parameters
     ----------
     kernels : KernelBank, "precomputed" or None, default=None
-        A bank is cloned and fitted on `X`. With "precomputed", `X` is a stack of kernels of shape
+        A bank is cloned and fitted to `X`. With "precomputed", `X` is a stack of kernels of shape
         (n_samples, n_train, n_kernels), or (n_samples, n_train) for one kernel, and the features of the gates are
         passed as `gate_features`. None is ``KernelBank()``.
     %(indefinite)s
