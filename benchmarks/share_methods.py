@@ -4,9 +4,10 @@ Data are the targets of `share_coverage.py`, where the part of each view is know
 kernels, per view; `explained` of `view_table` is compared with the true part of the variance of the target.
 Permutation importance is that of scikit-learn's support vector regression, refitted to 100 bootstrap samples and
 scored on the samples left out. A view is permuted as a whole. The importance of a view in an additive function is
-twice its variance, so importances divided by their sum are compared with the true shares.
+twice its variance, so importances divided by their sum are compared with the true shares. Widths are relative to
+what all views explain.
 
-    python benchmarks/share_methods.py         40 data sets of 100 samples, 4 minutes on one core
+    python benchmarks/share_methods.py         40 data sets of 100 samples, 2 minutes on one core
     python benchmarks/share_methods.py --fast  two small ones
 """
 
@@ -64,7 +65,14 @@ def simulate(seed: int, n_samples: int) -> list[dict[str, Any]]:
         seconds = time.process_time() - start
         variance = parts.sum(axis=0).var()
         truth = shares_of(parts) * (1.0 if kind is None else variance / (variance + NOISE_STD**2))
-        rows.append({"method": name, "truth": truth.tolist(), "ends": ends.tolist(), "seconds": seconds})
+        rows.append(
+            {
+                "method": name,
+                "truth": truth.tolist(),
+                "ends": ends.round(4).tolist(),
+                "seconds": round(seconds, 3),
+            }
+        )
     return rows
 
 
@@ -78,7 +86,7 @@ def main() -> None:
         own = [row for row in rows if row["method"] == name]
         truth, ends = (np.array([row[key] for row in own]) for key in ("truth", "ends"))
         held = 100.0 * ((ends[:, 0] <= truth) & (truth <= ends[:, 1]))[:, :2].mean(axis=0)
-        widths = np.mean(ends[:, 1] - ends[:, 0], axis=0)[:2]
+        widths = np.mean((ends[:, 1] - ends[:, 0]) / truth.sum(axis=1, keepdims=True), axis=0)[:2]
         seconds = np.mean([row["seconds"] for row in own])
         body.append(
             f"{name} | {held[0]:.0f} | {held[1]:.0f} | {widths[0]:.2f} | {widths[1]:.2f} | {seconds:.1f}"
