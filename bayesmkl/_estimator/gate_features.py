@@ -56,9 +56,8 @@ def bank_apart(model: Any, bank: KernelBank, X: Samples | None) -> KernelBank:
     views = views_without(bank.views, columns, n_features, labels, codes, samples)
     if not views and len(columns) == n_features:
         raise ValueError(
-            f"`gate_columns` must leave columns of `X` to the kernels; got all {n_features}. Name the "
-            "columns of the kernels, `KernelBank(views={name: columns})`, which may be the same ones. With "
-            "None, gates also depend on all columns."
+            f"`gate_columns` must leave columns of `X` to the kernels; got all {n_features}. Name the columns of the "
+            "kernels, `KernelBank(views={name: columns})`, which may be the same. With None, gates use all columns."
         )
     model.gate_columns_ = columns
     return bank.set_params(views=views)

@@ -396,8 +396,7 @@ class BEMKLSurvival(BaseBEMKL):
         if len(late):
             raise ValueError(
                 "`y` must not have late entries, which this estimator does not support; got an entry at "
-                f"{times.entry[late[0]]:g} of sample {late[0]} ({len(late)} in all). Use "
-                "bayesmkl.gp.GPMKLSurvival."
+                f"{times.entry[late[0]]:g} of sample {late[0]} ({len(late)} in all). Use bayesmkl.gp.GPMKLSurvival."
             )
         stack, _ = self._fit_stack(X, times.lower, y_numeric=True, storage=settings.holding)
         logs, is_observed = log_ends(times), times.lower == times.upper

@@ -358,10 +358,9 @@ def refuse_other_sizes(first: BaseEstimator, other: BaseEstimator) -> None:
     sizes = [np.size(model.kernel_weights_) for model in (first, other)]
     if sizes[0] != sizes[1] and _is_scale_free(first, "kernel_prior"):
         raise ValueError(
-            "candidates must have the same number of kernel weights under `kernel_prior` "
-            f"{first.kernel_prior!r}; got {sizes[0]} and {sizes[1]}. A prior with a concentration below "
-            f"{LEAST_CONCENTRATION} lowers the bound by many nats for each weight, whatever the data. Use "
-            '"nonsparse", or cross-validation.'
+            f"candidates must have the same number of kernel weights under `kernel_prior` {first.kernel_prior!r}; "
+            f"got {sizes[0]} and {sizes[1]}. A prior with a concentration below {LEAST_CONCENTRATION} lowers the "
+            'bound by many nats for each weight, whatever the data. Use "nonsparse", or cross-validation.'
         )
 
 
@@ -379,10 +378,9 @@ def _refuse_scale_free(models: list[Any], values: dict[str, list[Any]]) -> None:
                 )
     if len(values.get("multiclass", ())) > 1 and _is_scale_free(models[0], "kernel_prior"):
         raise ValueError(
-            f"`param_grid` must not vary `multiclass` under `kernel_prior` {models[0].kernel_prior!r}: it "
-            "sets the number of weights with that prior, and with a concentration below "
-            f"{LEAST_CONCENTRATION} each weight lowers the bound by many nats, whatever the data. Use "
-            'kernel_prior="nonsparse".'
+            f"`param_grid` must not vary `multiclass` under `kernel_prior` {models[0].kernel_prior!r}: it sets the "
+            f"number of weights with that prior, and with a concentration below {LEAST_CONCENTRATION} each weight "
+            'lowers the bound by many nats, whatever the data. Use kernel_prior="nonsparse".'
         )
 
 

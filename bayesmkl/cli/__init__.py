@@ -119,9 +119,7 @@ def fit(
     category: Annotated[Names, _option("Column of numbers that are categories; repeated.")] = None,
     method: Annotated[
         Literal["bemkl", "gpmkl"],
-        Option(
-            help=("bemkl: fast. gpmkl: a Gaussian process with calibrated intervals, for up to 2000 rows.")
-        ),
+        Option(help="bemkl: fast. gpmkl: a Gaussian process with calibrated intervals, up to 2000 rows."),
     ] = "bemkl",
     likelihood: Annotated[
         Text,
@@ -140,11 +138,8 @@ def fit(
     missing_views: Annotated[
         Literal["error", "integrate", "impute"],
         Option(
-            help=(
-                "Empty cells of numbers: integrate averages over what the missing views may contribute, with "
-                "--kernels-on each or --view; impute (gpmkl) does so for whole views, and fills other gaps "
-                "with column means."
-            )
+            help="Empty cells of numbers: integrate averages over what missing views may add, with --kernels-on "
+            "each or --view; impute (gpmkl) does so for whole views, and fills other gaps with column means."
         ),
     ] = "error",
     covariate: Annotated[Names, _option("gpmkl: column with a linear effect; repeated.")] = None,

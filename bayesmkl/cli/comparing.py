@@ -108,9 +108,7 @@ def read_config(path: Path) -> dict[str, Any]:
     try:
         config = Section(tomllib.loads(path.read_text(encoding="utf-8-sig")), "", path)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(
-            f"{path}: this is not valid TOML: {error}. Strings need quotes, and lists need brackets."
-        ) from error
+        raise ValueError(f"{path}: this is not valid TOML: {error}. Strings need quotes.") from error
     config.refuse_others(
         ("study", "datasets", "models"),
         "a comparison; its tables are [study], [datasets.NAME] and [models.NAME]",

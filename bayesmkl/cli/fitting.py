@@ -117,8 +117,7 @@ def bank_of(options: Options, columns: Sequence[str]) -> KernelBank:
         if word not in KERNELS:
             hint = did_you_mean(word, KERNELS)
             raise ValueError(
-                f"--kernels {name}={word} names no known kernel; {hint} Other kernels are available in "
-                "Python only."
+                f"--kernels {name}={word} names no known kernel; {hint} Python has other kernels."
             )
         of_view[name].append(OWN.get(word, word))
     by_view = {name: own or ["auto"] for name, own in of_view.items()}
@@ -243,10 +242,7 @@ def fit_and_write(features: pd.DataFrame, y: np.ndarray, options: Options) -> No
             "they are the same samples, these metrics are too good. Keep one row of each sample, and fit again."
         )
     say(_ending(model, seconds))
-    say(
-        f"The saved model is fitted to {len(X_train)} of {len(features)} rows; metrics are from the other "
-        "rows."
-    )
+    say(f"The saved model is fitted to {len(X_train)} of {len(features)} rows; metrics are from the others.")
     say(f"Written to {options.out}/: {', '.join(files)}")
 
 
@@ -363,10 +359,9 @@ def print_dry_run(features: pd.DataFrame, y: np.ndarray, options: Options) -> No
 VIEWS = {"mean": "mean *", "error": "* error", "worst": "worst *", "shuffled": "shuffled *"}
 LACKING = 0.2  # share of the tumors without the view "error"
 STORY = (
-    'Is a tumor malignant? Thirty measurements of its cell nuclei, in three views: the "mean" over the cells '
-    'of a sample, its standard "error", and the "worst" values. Two things are added: the view "shuffled", '
-    "the worst values of other tumors, which cannot help; and missing values, because every fifth tumor "
-    'lacks the view "error".\n'
+    'Is a tumor malignant? Thirty measurements of its cell nuclei, in three views: the "mean" over the cells of a '
+    'sample, its standard "error", and the "worst" values. Two things are added: the view "shuffled", the worst '
+    'values of other tumors, which cannot help; and gaps: every fifth tumor lacks the view "error".\n'
 )
 
 
@@ -427,8 +422,7 @@ def _explained(out: Path, labels: np.ndarray) -> str:
             f"Interval: that part is in it with probability 94 %: {100 * first['explained_lower']:.0f} to "
             f'{100 * first["explained_upper"]:.0f} % for "{views.index[0]}", at most '
             f'{max(100 * shuffled["explained_upper"], 0):.0f} % for "shuffled".',
-            f"Log loss: minus the log probability of the true label, averaged over the {n_test} tumors held "
-            f"out: {metrics['log_loss']:.2f}. Class frequencies alone give {nothing:.2f}, perfect "
-            "predictions give 0.",
+            f"Log loss: minus the log probability of the true label, averaged over the {n_test} tumors held out: "
+            f"{metrics['log_loss']:.2f}. Class frequencies alone give {nothing:.2f}, perfect predictions give 0.",
         )
     )

@@ -109,8 +109,7 @@ def config_of(path: Path) -> dict[str, Any]:
             raise ValueError(f"{str(path)!r} is not the folder of a run: it has no {name}. {AGAIN}")
         if file.resolve().parent != path.resolve():
             raise ValueError(
-                f"{str(file)!r} is a link to a file outside the folder of the run. Such links are not "
-                "followed; copy the file."
+                f"{str(file)!r} is a link out of the folder of the run and is not followed. Copy the file."
             )
     shown = repr(str(path / CONFIG))
     try:

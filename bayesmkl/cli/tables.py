@@ -142,8 +142,7 @@ def check_options(options: Options) -> None:
         )
     if options.view and options.kernels_on is not None:
         raise ValueError(
-            f"--view and --kernels-on {options.kernels_on} both choose the columns of kernels. Leave one of "
-            "them out."
+            f"--view and --kernels-on {options.kernels_on} both choose the columns of kernels. Leave one of them out."
         )
     options.kernels_on = options.kernels_on or "all+each"
 
@@ -286,8 +285,7 @@ def check_target(target: pd.Series, task: str, event: pd.Series | None = None) -
     words = sorted(set(MISSING).intersection(labels.tolist())) if not is_number else []
     if words:
         say(
-            f"{named(words)} in {target.name!r} is treated as a class. If it means that the label is "
-            "missing, remove these rows."
+            f"{named(words)} in {target.name!r} is a class here. If it means a missing label, remove its rows."
         )
     return values, task
 

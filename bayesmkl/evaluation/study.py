@@ -352,9 +352,8 @@ def _check_parts(splits: list[tuple[np.ndarray, np.ndarray]], event: np.ndarray 
     if any(shared):
         k = int(np.argmax(np.array(shared) > 0))
         warn_user(
-            f"`cv` tests on samples that it trains on, {shared[k]} of {len(splits[k][1])} in split {k}, so "
-            "scores would not estimate the error on new samples. Use a splitter whose parts have no sample "
-            "in common.",
+            f"`cv` tests on samples that it trains on, {shared[k]} of {len(splits[k][1])} in split {k}, so scores "
+            "would not estimate the error on new samples. Use a splitter whose parts have no sample in common.",
             UserWarning,
         )
 

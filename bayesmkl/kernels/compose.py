@@ -88,8 +88,7 @@ def per_view(name: str, values: Value | dict[str, Value], views: Sequence[View])
         close = get_close_matches(unknown[0], known, n=1)
         hint = f"Did you mean {close[0]!r}?" if close else f"The views are {_listed(known)}."
         raise ValueError(
-            f"`{name}` must have entries for views only; got one for {unknown[0]!r}, which is not a view. "
-            f"{hint}"
+            f"`{name}` must have entries for views only; got one for {unknown[0]!r}, which is not a view. {hint}"
         )
     without = [view for view in known if view not in values]
     if without:
@@ -198,8 +197,7 @@ class Product(Kernel):
             if not isinstance(factor, Kernel):
                 raise TypeError(
                     f"`{name}` of Product must be a kernel object such as Gaussian(); got {shown(factor)}. "
-                    "Pass a kernel object instead of a name, and leave out numbers, because models learn "
-                    "scales."
+                    "Pass an object instead of a name, and leave out numbers, because models learn scales."
                 )
             factor.check_parameters()
             if getattr(factor, "learns", None) is not None:

@@ -158,10 +158,8 @@ def _incomplete(view: View, rows: np.ndarray, whole: bool) -> str:
         "There is one view of all columns. Name the views that can be missing, `KernelBank(views={name: "
         "columns, ...})`, and impute within them."
         if whole
-        else (
-            "A view must be complete or missing as a whole. Impute within the view, for example by means "
-            'with `KernelBank(missing_views="impute")`, or split it into smaller views.'
-        )
+        else "A view must be complete or missing as a whole. Impute within the view, for example by means with "
+        '`KernelBank(missing_views="impute")`, or split it into smaller views.'
     )
     return (
         f"`X`: {_count(n_rows, 'sample')} {'has' if n_rows == 1 else 'have'} NaN in some but not all columns of "

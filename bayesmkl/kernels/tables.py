@@ -354,9 +354,8 @@ def _encoded(column: Column, values: pd.Series, keep_missing: bool) -> np.ndarra
         raise _changed(label, kind, levels, unseen[0])
     if unseen and len(unseen) == len(different) and len(given) > 1:
         warn_user(
-            f"`X` should hold categories of training in {label!r}, {shown(list(levels))}; got only unseen "
-            f"ones, {shown(different)}, which match no known category. If they mean the same, spell them as "
-            "in training.",
+            f"`X` should hold categories of training in {label!r}, {shown(list(levels))}; got only unseen ones, "
+            f"{shown(different)}, which match no known category. If they mean the same, spell them as in training.",
             UserWarning,
         )
     found[known] = [places[value] for value in given]

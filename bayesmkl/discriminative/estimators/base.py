@@ -339,9 +339,8 @@ class BaseDiscriminative(KernelMachine):
         stack, y = self._fit_stack(X, y, counts=counts, **check_y)
         if self.clipping_ is not None:
             raise ValueError(
-                '`sample_weight` must be None where `indefinite="clip"` clips kernels, because eigenvalues '
-                "cannot be weighted; got kernels that are not positive semidefinite. Leave them out, or "
-                "repeat samples."
+                '`sample_weight` must be None where `indefinite="clip"` clips kernels, because eigenvalues cannot be '
+                "weighted; got kernels that are not positive semidefinite. Leave them out, or repeat samples."
             )
         return stack, y, counts
 

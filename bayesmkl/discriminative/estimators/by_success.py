@@ -137,9 +137,8 @@ class BySuccess(FeatureGatedClassifier):
             if named and (features == features[0]).all():
                 given = "`gate_features`" if X is None else f"`gate_columns` {shown(self.gate_columns)}"
                 raise ValueError(
-                    f"{given} must differ between training samples, because otherwise gates are the same "
-                    f"everywhere; got {shown(features[0])} in all {len(features)}. Leave them out, or name "
-                    "other columns."
+                    f"{given} must differ between training samples, because otherwise gates are the same everywhere; "
+                    f"got {shown(features[0])} in all {len(features)}. Leave them out, or name other columns."
                 )
             offered = [Gaussian(relative_width=width) for width in (WIDTHS if named else (1.0,))]
             kernels = [self.gate_kernel] if isinstance(self.gate_kernel, Kernel) else offered

@@ -314,8 +314,7 @@ def _warn_of_empty_clusters(distances: np.ndarray) -> None:
     n_clusters, used = len(distances), len(np.unique(distances.argmin(axis=0)))
     if used < n_clusters:
         warn_user(
-            f"{n_clusters - used} of n_clusters={n_clusters} clusters are not the nearest of any training "
-            "sample, because many samples coincide. These clusters share the members of others. Lower "
-            "`n_clusters`.",
+            f"{n_clusters - used} of n_clusters={n_clusters} clusters are not the nearest of any training sample, "
+            "because many samples coincide. These clusters share the members of others. Lower `n_clusters`.",
             UserWarning,
         )

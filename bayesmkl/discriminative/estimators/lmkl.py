@@ -201,8 +201,7 @@ class LearnedGates(LocalizedParameters):
         if fitting and given and not self.gating_.sees_features:
             name = type(self.gating_.model).__name__
             raise ValueError(
-                f"`gate_features` must be None with gates of {name}, which depend on the kernels only; got "
-                "an array."
+                f"`gate_features` must be None with gates of {name}, which depend on the kernels only; got an array."
             )
         if fitting:
             return given or self.gate_columns is not None
