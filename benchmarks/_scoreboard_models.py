@@ -307,7 +307,7 @@ MODELS: dict[str, Model] = {
     "GPMKL, auto bank, also on all features": Model(
         _gpmkl(WITH_ALL), _gpmkl_regression(WITH_ALL), "every other default", "views"
     ),
-    "GPMKL, a width for each feature": Model(None, _gpmkl_regression(EACH), "and linear kernels", "all"),
+    "GPMKL, a width for each feature": Model(None, _gpmkl_regression(EACH), "and linear kernels"),
     "SimpleMKL, sigmoid": Model(
         _svm(SimpleMKLClassifier), _svm_regression(SimpleMKLRegressor), "auto bank, C by folds"
     ),

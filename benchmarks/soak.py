@@ -37,7 +37,7 @@ N_FITS, FAST_FITS = 2000, 15
 WARM_UP = 0.1  # of all fits, after which memory counts
 SAVED_EVERY = 10
 MOST_GROWTH = 50.0  # MB
-EMPTY_CLUSTERS = "clusters are the nearest of no training sample"
+EMPTY_CLUSTERS = "clusters are not the nearest of any training sample"
 ONE_ANSWER = "for all training samples, of which"
 FEW_SAMPLES = ("trained no SVM again", "on less than a tenth of the samples")
 

@@ -156,7 +156,7 @@ def test_rows_of_the_fit_are_not_judged(fitted, tmp_path):
     assert found.pop("held-out samples") == "18"
     assert list(found) == [name.replace("_", " ") for name in metrics_of(folder).index]
     np.testing.assert_allclose([float(value) for value in found.values()], metrics_of(folder), atol=6e-4)
-    says = "42 of the 60 rows in --data are training rows. They are not judged."
+    says = "42 of the 60 rows in --data are training rows. They are left out."
     stdout, again = judged("--data", data)
     assert says in stdout
     assert again.pop("held-out samples") == "18"
@@ -299,9 +299,9 @@ def test_views_may_be_empty(write, assays, tmp_path):
         (["--view", "bits"], "--view must be NAME=COLUMN, such as mean='mean_*'; got 'bits'"),
         (["--view", "genes=TP5"], "--view genes=TP5 names no column to predict from; did you mean 'TP53'?"),
         ([*VIEWS, "--kernels", "bits"], "--kernels must be VIEW=KERNEL, such as bits=tanimoto; got 'bits'"),
-        ([*VIEWS, "--kernels", "bit=rbf"], "the view 'bit', which is none; did you mean 'bits'?"),
-        ([*VIEWS, "--kernels", "bits=tanimotto"], "names no kernel; did you mean 'tanimoto'?"),
-        ([*VIEWS, "--kernels-on", "all"], "--view says what kernels see, and so does --kernels-on all"),
+        ([*VIEWS, "--kernels", "bit=rbf"], "the view 'bit', which does not exist; did you mean 'bits'?"),
+        ([*VIEWS, "--kernels", "bits=tanimotto"], "names no known kernel; did you mean 'tanimoto'?"),
+        ([*VIEWS, "--kernels-on", "all"], "--view and --kernels-on all both choose the columns"),
         ([*VIEWS, "--kernels", "genes=tanimoto"], "'bit_4' holds the same value in all 35 rows to fit"),
     ],
 )
@@ -368,7 +368,7 @@ def test_a_dry_run_writes_nothing(patients, tmp_path):
     assert code == 0, stderr
     gaussians = "gaussian(0.5 median), gaussian(1 median), gaussian(2 median), linear"
     assert f"who: {gaussians} of age, site who: overlap of smoker grade: overlap of stage" in stdout
-    assert "In no view, and not used: seen." in stdout
+    assert "Not used, because they are in no view: seen." in stdout
     assert "6 kernels of 42 rows: " in stdout
     assert "Nothing was written." in stdout
     assert {path.name for path in tmp_path.iterdir()} == {"data.csv"}
@@ -380,13 +380,16 @@ def test_a_dry_run_writes_nothing(patients, tmp_path):
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        (["--method", "gpmkl", "--max-iter", "9"], "--max-iter is no option of --task classification with"),
-        (["--likelihood", "logit"], "--likelihood is no option of --task classification with --method bemkl"),
-        (["--level", "benign"], "--level is no option of --task classification"),
-        (["--group", "radius"], "--group is no option of --task classification with --method bemkl"),
+        (["--method", "gpmkl", "--max-iter", "9"], "--max-iter cannot be used with --task classification"),
+        (
+            ["--likelihood", "logit"],
+            "--likelihood cannot be used with --task classification and --method bemkl",
+        ),
+        (["--level", "benign"], "--level cannot be used with --task classification"),
+        (["--group", "radius"], "--group cannot be used with --task classification and --method bemkl"),
         (
             ["--task", "ordinal", "--missing-views", "integrate"],
-            "--missing-views is no option of --task ordinal",
+            "--missing-views cannot be used with --task ordinal",
         ),
         (["--method", "gpmkl", "--kernel-prior", "sparse"], "`kernel_prior` must be"),
         (["--method", "gpmkl", "--likelihood", "weibull"], "`likelihood` must be"),
@@ -419,7 +422,7 @@ def test_options_that_do_not_go_together(options, expected, csv, tmp_path):
             "--drop names the column 'radios', which the table does not have; did you",
         ),
         ({}, ["--drop", "diagnosis"], "--target and --drop both name the column 'diagnosis'"),
-        ({}, [f"--drop={name}" for name in COLUMNS], "the table has no column to predict from"),
+        ({}, [f"--drop={name}" for name in COLUMNS], "the table has no column left to predict from"),
         ({"Unnamed: 0": range(60)}, [], "'Unnamed: 0' has no name in the file"),
     ],
 )
@@ -449,8 +452,8 @@ def test_folders_are_not_overwritten(fitted, csv, tmp_path):
     assert (fitted[0] / "config.json").read_text() == before
     (tmp_path / "precious").mkdir()
     (tmp_path / "precious" / "thesis.tex").write_text("x")
-    assert "holds files that no run of bayesmkl wrote" in fails(*fit, tmp_path / "precious", "--force")
-    assert "holds files that no run" in fails("demo", "--fast", "--out", tmp_path / "precious")
+    assert "holds files that bayesmkl did not write" in fails(*fit, tmp_path / "precious", "--force")
+    assert "holds files that bayesmkl did not" in fails("demo", "--fast", "--out", tmp_path / "precious")
     assert (tmp_path / "precious" / "thesis.tex").read_text() == "x"
     assert "is a file" in fails(*fit, csv)
     assert "must be in a folder that exists" in fails(*fit, tmp_path / "a" / "b")

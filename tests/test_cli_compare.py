@@ -105,7 +105,7 @@ def test_a_finished_run_is_continued(folder):
     before = (folder / "whole" / "results.csv").read_bytes()
     code, stdout, _ = run("compare", folder / "study.toml", "--out", folder / "whole")
     assert code == 0
-    assert "24 cells are there already" in stdout
+    assert "24 cells are already finished" in stdout
     assert (folder / "whole" / "results.csv").read_bytes() == before
     more = folder / "more.toml"
     more.write_text(
@@ -163,15 +163,15 @@ def test_columns_of_a_file(folder, config):
 
 
 MISTAKES = {
-    "no TOML": ("[study\n", "no TOML"),
-    "table": (IRIS + SVM + "[model.x]\n", "`model` is no key of a comparison", "did you mean 'models'?"),
+    "no TOML": ("[study\n", "this is not valid TOML"),
+    "table": (IRIS + SVM + "[model.x]\n", "`model` is not a key of a comparison", "did you mean 'models'?"),
     "no models": (IRIS, "`models` holds nothing to compare"),
     "study key": (IRIS + SVM + "[study]\nscorng = 3", "`study.scorng`", "did you mean 'scoring'?"),
     "data name": (SVM + '[datasets.x]\nname = "irs"', "`datasets.x.name`", "iris"),
     "name and file": (SVM + IRIS + 'file = "cells.csv"', "`datasets.iris` must have either `name`"),
     "no file": (SVM + CELLS.replace("cells.csv", "cels.csv"), "`datasets.cells.file`", "there is no file"),
     "target": (SVM + CELLS.replace("diagnosis", "diagnoses"), "`target` names the column", "'diagnosis'"),
-    "group": (SVM + CELLS + 'group = "patient"', "`datasets.cells.group` is no key of a data set"),
+    "group": (SVM + CELLS + 'group = "patient"', "`datasets.cells.group` is not a key of a data set"),
     "text": (SVM + CELLS.replace('["id"]', "[]"), "column 'id' holds no numbers"),
     "estimator": (IRIS + '[models.x]\nestimator = "SimplMKLClassifier"', "'SimpleMKLClassifier'"),
     "foreign": (IRIS + '[models.x]\nestimator = "os.system"', "`models.x.estimator` is 'os.system'"),
@@ -179,7 +179,7 @@ MISTAKES = {
     "object": (
         IRIS + '[models.x]\nestimator = "BEMKLClassifier"\nkernel_prior = {type = "Dirichlet"}',
         "`models.x.kernel_prior` holds a table",
-        "for `compare_models` in Python",
+        "use `compare_models` in Python",
     ),
     "grid": (IRIS + SVM + "grid = {c = [1.0]}", "`models.SVM.grid.c`", "did you mean 'C'?"),
     "kernel": (

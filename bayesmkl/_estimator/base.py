@@ -203,7 +203,7 @@ def hold_given(stack: DenseStack, storage: Holding) -> Stack:
     """Return kernels that are there and were judged before in the form that `resolve_storage` found."""
     if storage.kind == "streamed":
         raise ValueError(
-            '`storage` "streamed" evaluates kernels when they are needed; precomputed ones are there already. Use a '
+            '`storage` "streamed" evaluates kernels when they are needed, but these are precomputed. Use a '
             'KernelBank, or storage="auto".'
         )
     if storage.kind == "dense":
@@ -489,8 +489,8 @@ class BaseMKL(BaseEstimator):
             self._check_landmarks(self.kernels)
             if not self._learns_widths and some_learn(self.kernels.kernels):
                 raise ValueError(
-                    f"`kernels` must have given widths for {type(self).__name__}; got a Gaussian whose width is "
-                    "learned. GPMKL estimators learn it; here use Gaussian(relative_width=1)."
+                    f"`kernels` must have given widths for {type(self).__name__}; got a Gaussian whose width "
+                    "is learned. GPMKL estimators can learn it; here, use Gaussian(relative_width=1)."
                 )
             if of_bank == "keep" and self.kernels.missing_views == "impute":
                 keep = {}  # which keeps views as well
@@ -514,7 +514,7 @@ class BaseMKL(BaseEstimator):
             raise ValueError(
                 f"`kernels` must be a bank with `landmarks=None` for {type(self).__name__}, which needs the "
                 "similarities of all pairs of training samples; got one with landmarks. GPMKLClassifier, "
-                "GPMKLRegressor and BEMKL estimators take them."
+                "GPMKLRegressor and BEMKL estimators support landmarks."
             )
         if self.missing_views != "error":
             raise ValueError(
@@ -560,8 +560,8 @@ class BaseMKL(BaseEstimator):
         bank = self.kernel_bank_
         if bank.landmarks_ is not None and bank.X_train_ is bank.landmarks_:
             raise ValueError(
-                "`X` was read in blocks: the model has no training samples, only the landmarks. Fit it to an array, "
-                "`rows[:]`, for what needs them."
+                "`X` was read in blocks: the model has no training samples, only the landmarks. Fit it to an "
+                "array, `rows[:]`, to use functions that need them."
             )
         if (
             self._streams_rows

@@ -56,8 +56,8 @@ def bank_apart(model: Any, bank: KernelBank, X: Samples | None) -> KernelBank:
     views = views_without(bank.views, columns, n_features, labels, codes, samples)
     if not views and len(columns) == n_features:
         raise ValueError(
-            f"`gate_columns` must leave columns of `X` to the kernels; got all {n_features}. Name what kernels see, "
-            "`KernelBank(views={name: columns})`, which may be the same columns; None lets gates see all, too."
+            f"`gate_columns` must leave columns of `X` to the kernels; got all {n_features}. Name the columns of the "
+            "kernels, `KernelBank(views={name: columns})`, which may be the same. With None, gates use all columns."
         )
     model.gate_columns_ = columns
     return bank.set_params(views=views)
@@ -113,7 +113,7 @@ def refuse_gate_features(model: Any, gate_features: ArrayLike | None, has_sample
     """Raise for features of gates beside samples."""
     if has_samples and gate_features is not None:
         raise ValueError(
-            f"`gate_features` must be None with kernels made from samples; got {type(gate_features).__name__}. "
-            "Append these features to `X` as columns and name them by the parameter `gate_columns`, such as "
-            "`gate_columns=[-1]`; kernels do not see them."
+            "`gate_features` must be None with kernels made from samples; got "
+            f"{type(gate_features).__name__}. Append these features to `X` as columns and name them by the "
+            "parameter `gate_columns`, such as `gate_columns=[-1]`; kernels do not use them."
         )

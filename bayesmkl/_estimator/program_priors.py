@@ -65,8 +65,8 @@ def with_priors(
 def _change(name: str, given: Any, trace: Mapping[str, Any], sites: Mapping[str, Any]) -> Change:
     """Return the function from the distribution of a site to the one that takes its place."""
     if name not in sites:
-        why = "follows from others" if name in trace else "is no site of this model"
-        hint = " Weights get theirs by `kernel_prior`." if name == "kernel_weights" else ""
+        why = "follows from others" if name in trace else "is not a site of this model"
+        hint = " Set the prior of weights by `kernel_prior`." if name == "kernel_weights" else ""
         raise ValueError(
             f"`priors` must name sites; {shown(name)} {why}. Sites are {', '.join(sites)}.{hint}"
         )
@@ -83,9 +83,8 @@ def _change(name: str, given: Any, trace: Mapping[str, Any], sites: Mapping[str,
         jnp.all(site.support(law.sample(jax.random.key(0), (N_TRIED,))))
     ):
         raise ValueError(
-            f"`priors[{name!r}]` must draw values that {name!r} can have, of the support {site.support}; got "
-            f"{type(given).__name__}, which draws others. Use numpyro.distributions.FoldedDistribution or "
-            "TruncatedDistribution."
+            f"`priors[{name!r}]` must draw values in the support {site.support}; got {type(given).__name__}, "
+            "which draws other values. Use numpyro.distributions.FoldedDistribution or TruncatedDistribution."
         )
     return (lambda _: law) if is_law else given
 

@@ -7,20 +7,20 @@ from bayesmkl._utils.docstrings import entries
 ESTIMATOR = entries(
     """
     kernels : KernelBank, "precomputed" or None, default=None
-        A bank is cloned and fitted on `X`. With "precomputed", `X` is a stack of kernels of shape
+        A bank is cloned and fitted to `X`. With "precomputed", `X` is a stack of kernels of shape
         (n_samples, n_train, n_kernels), or (n_samples, n_train) for one kernel. None is
         ``KernelBank(scale=True)``, which standardizes numbers and compares categories of a DataFrame by agreement.
     views : "all", "each", "all+each", "types" or dict, default=None
-        The columns that kernels see, such as ``{"genes": "gene_*", "clinic": ["age", "sex"]}``; see `KernelBank`.
+        The columns of each view, such as ``{"genes": "gene_*", "clinic": ["age", "sex"]}``; see `KernelBank`.
         None: those of the bank in `kernels`, or all columns.
     kernel_names : sequence of str, default=None
         Names of the kernels; taken from the bank by default.
     levels : sequence, default=None
-        The grades in ascending order. None takes those of `y` if they are numbers, or the order of a pandas
-        categorical; text has none.
+        The grades in ascending order. None uses the order of numbers or of a pandas categorical; you must give the
+        order of text.
     verbose : int, default=1
-        1 shows how far a fit of over five seconds is and how long it will take, on a terminal and in notebooks; 2
-        also shows what a Gaussian process will hold in memory, 0 nothing.
+        1 shows the progress of fits that take over five seconds, on a terminal and in notebooks; 2 also shows the
+        memory that a Gaussian process needs; 0 shows nothing.
 
     kernel_names_ : ndarray of shape (n_kernels,)
         Names of the kernels.
@@ -31,7 +31,7 @@ ESTIMATOR = entries(
     n_features_in_ : int
         Number of features, or of training samples with precomputed kernels.
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Feature names, where `X` had them.
+        Feature names, if `X` had them.
 
     times : array-like of shape (n_times,), default=None
         Times, in the units of those of training; None takes `event_times_`.
@@ -54,19 +54,19 @@ ESTIMATOR = entries(
     ValueError:parameters
         For invalid parameters or data; the message names the argument and the remedy.
     TypeError:X
-        If `X` is a sparse matrix, or holds other objects than numbers.
+        If `X` is a sparse matrix, or does not hold numbers.
     TypeError:y
-        If `X` or `y` is a sparse matrix, or holds other objects than numbers or labels.
+        If `X` or `y` is a sparse matrix, or holds objects other than numbers or labels.
     UserWarning:copies
-        If samples repeat others, features and target alike, so that noise is underestimated.
+        If rows are duplicated, features and target alike, so that noise is underestimated.
     """
 )
 
 GATES = entries(
     """
     gate_columns : list of str or int, default=None
-        Columns of `X`, by names or positions, that the gates are functions of. Kernels do not see them, unless a view
-        of the bank names them. None: gates and kernels see all columns. Also a slice, a boolean mask, or one name or
+        Columns of `X`, by names or positions, that the gates depend on. Kernels do not use them, unless a view of the
+        bank names them. None: gates and kernels use all columns. Also a slice, a boolean mask, or one name or
         position.
 
     n_gate_features_ : int
@@ -75,9 +75,9 @@ GATES = entries(
         Positions of `gate_columns`.
 
     gate_features : array-like of shape (n_rows, n_gate_features), default=None
-        Features that the gates are functions of, with ``kernels="precomputed"``.
+        Features that the gates depend on, with ``kernels="precomputed"``.
     gate_features:training : array-like of shape (n_samples, n_gate_features), default=None
-        With ``kernels="precomputed"``, what the gates are functions of; columns of `X` otherwise.
+        Features that the gates depend on, with ``kernels="precomputed"``; otherwise use columns of `X`.
     ValueError:gates
         If `X` does not have the columns of the training samples, or kernels of another shape, or holds no finite
         numbers; or if `gate_features` are missing where they are needed, given where not, or of another shape.

@@ -166,8 +166,8 @@ def takes_newton_steps(step: str, algorithm: object, problem: Any) -> bool:
         has_steps = bool(np.all(np.asarray(problem.y) != 0.0))
     if step == "newton" and not has_steps:
         raise ValueError(
-            '`step` of `inference` "newton" is for two classes (or each class against the rest) and for one target, '
-            'with labels and views of all samples, and weights of either sign. Use "auto" or "coordinate" here.'
+            '`step` of `inference` "newton" supports two classes (or each class against the rest) and one '
+            'target, without unlabeled samples, missing views or `nonnegative`. Use "auto" or "coordinate".'
         )
     if step == "newton" or not has_steps:
         return has_steps

@@ -545,15 +545,14 @@ class BaseBEMKL(_Parameters):
 BEMKL = ESTIMATOR | entries(
     r"""
     kernels : KernelBank, "precomputed" or None, default=None
-        A bank is cloned and fitted on `X`. With "precomputed", `X` is a stack of kernels of shape
+        A bank is cloned and fitted to `X`. With "precomputed", `X` is a stack of kernels of shape
         (n_samples, n_train, n_kernels), or (n_samples, n_train) for one kernel. None is ``KernelBank(scale=True)``,
         which standardizes numbers and compares categories of a DataFrame by agreement.
     inference : {"vb", "nuts", "gibbs"}, VB, NUTS or Gibbs, default="vb"
-        Inference of the posterior; a name is the object with its defaults, as in ``inference=NUTS(n_draws=500)``.
-        "vb": the closed-form updates, fast, its predictions good and its intervals too narrow. "nuts": Hamiltonian
-        Monte Carlo on the collapsed NumPyro model, the reference. "gibbs": blocked Gibbs sampling, exact in the limit
-        as well, slower to forget where it was. For intervals that can be read of up to about 1000 samples use
-        `GPMKLClassifier` or `GPMKLRegressor`.
+        Inference method, by name or as an object with options, such as ``inference=NUTS(n_draws=500)``. "vb":
+        closed-form updates, fast, with good predictions and intervals that are too narrow. "nuts": Hamiltonian Monte
+        Carlo on the collapsed NumPyro model, the reference. "gibbs": blocked Gibbs sampling, also exact in the limit,
+        but it mixes more slowly. If you need intervals, use `GPMKLClassifier` or `GPMKLRegressor`.
     nonnegative : bool, default=False
         Restrict the kernel weights to :math:`e \ge 0`. VB only.
     n_init : int, default=1
@@ -562,20 +561,19 @@ BEMKL = ESTIMATOR | entries(
         Maximum number of iterations, each an update of all factors.
     tol : float, default=1e-6
         Stop when the relative change of the ELBO stays below this for three iterations; 0 does all `max_iter`.
-        Newton steps, which are taken where kernels between samples and landmarks are large, have a rule of their own
+        Newton steps, for large kernels between samples and landmarks, have their own stopping rule
         (`bayesmkl.bemkl.VB`).
     storage : {"auto", "dense", "compressed", "float32", "packed", "streamed"} or Storage, default="auto"
         Storage of training kernels in a closed-form fit, and with a `Storage` also the backend of its
-        updates. "auto" holds them dense or compressed, whatever is faster, and streams those of a bank with
-        landmarks that would need more than half of the memory that is left.
+        updates. "auto" stores them dense or compressed, whichever is faster, and streams kernels with landmarks
+        that would need more than half of the free memory.
     random_state : int, default=None
         Seed of the random starts, of the samplers, and of the Monte Carlo estimate behind `kernel_shares_`. None is
         a fixed seed.
 
     kernel_weights_cov_ : ndarray of shape (n_kernels, n_kernels)
-        Posterior covariance of `e`. Of a thousand kernels and more than three for every sample, in a closed-form fit
-        of two classes or of one target, it is a diagonal plus factors with the methods of an array, of which
-        ``np.asarray`` makes the matrix.
+        Posterior covariance of `e`. With a thousand kernels or more, and more than three per sample, a closed-form
+        fit of two classes or one target stores it as a diagonal plus factors; ``np.asarray`` returns the matrix.
     dual_coef_ : ndarray of shape (n_samples,)
         Posterior mean of `a`, one entry per training sample, or per landmark of the bank.
     elbo_history_ : ndarray of shape (n_iter_,)
@@ -591,7 +589,7 @@ BEMKL = ESTIMATOR | entries(
     present_ : ndarray of bool, of shape (n_kernels, n_samples), or None
         Mask of training samples that have the view of each kernel, with ``missing_views="integrate"``; else None.
     training_factors_ : object or None
-        The factors of "compressed" kernels of a bank, where predictions go through them.
+        The factors of "compressed" kernels of a bank, if predictions use them.
 
     std : ndarray of the same shape
         Predictive standard deviation, if `return_std`.
@@ -620,16 +618,15 @@ OUTCOMES = BEMKL | entries(
     nonnegative : bool, default=False
         Restrict the kernel weights to :math:`e \ge 0`.
     predictive : {"full", "paper"}, default="full"
-        "full" carries all of the posterior into predictions; "paper" leaves the variance of the intermediate outputs
-        out.
+        "full" uses the whole posterior for predictions; "paper" ignores the variance of the intermediate outputs.
     inference : "vb" or VB, default="vb"
-        The closed-form updates, the only inference that there is; ``VB(accelerate=False)`` for plain iterations.
+        Closed-form updates, the only inference available; ``VB(accelerate=False)`` for plain iterations.
     init : {"mean", "random"} or posterior, default="mean"
         Start of the updates; a posterior is a `posterior_` of the same kernels and samples.
     storage : {"auto", "dense", "compressed", "float32", "packed", "streamed"} or Storage, default="auto"
-        Storage of training kernels, and with a `Storage` also the backend of the updates. "auto"
-        holds them dense or compressed, whatever is faster, and streams those of a bank with landmarks that would need
-        more than half of the memory that is left.
+        Storage of training kernels, and with a `Storage` also the backend of the updates. "auto" stores them dense or
+        compressed, whichever is faster, and streams kernels with landmarks that would need more than half of the free
+        memory.
     random_state : int, default=None
         Seed of the random starts and of the Monte Carlo estimate behind `kernel_shares_`. None is a fixed seed.
 
@@ -662,7 +659,7 @@ MULTITASK = OUTCOMES | entries(
     init : {"mean", "random"} or posterior, default="mean"
         Start of the updates; a posterior is a `posterior_` of the same kernels, tasks and samples.
     storage : {"auto", "dense"} or Storage, default="auto"
-        ``Storage(backend=...)`` says where the updates run; the kernels of all tasks are one dense array.
+        ``Storage(backend=...)`` selects where the updates run; the kernels of all tasks are one dense array.
 
     tasks_ : ndarray of shape (n_tasks,)
         Names of the tasks: columns of a data frame, sorted values of `tasks`, or numbers.
@@ -675,7 +672,7 @@ MULTITASK = OUTCOMES | entries(
     common_kernel_weights_cov_ : ndarray of shape (n_kernels, n_kernels)
         Posterior covariance of the common weights; not set if tasks are separate.
     kernel_shares_, kernel_shares_std_ : ndarray of shape (n_tasks, n_kernels)
-        Posterior mean and standard deviation of each kernel's part of the scores of each task: the numbers to read
+        Posterior mean and standard deviation of each kernel's share of the scores of each task; interpret these
         first. The means of a task sum to one.
     task_spread_ : float
         Typical distance of a task's weight from the common one, :math:`\mathrm E[\tau]^{-1/2}`; 0 if tasks share
@@ -690,7 +687,8 @@ MULTITASK = OUTCOMES | entries(
     task_samples_ : tuple of ndarray of shape (n_samples_of_task,)
         Positions of the training samples of every task.
     elbo_ : float
-        Evidence lower bound in nats. It rises as tasks are tied more closely, related or not: no guide to `relation`.
+        Evidence lower bound in nats. It favors closely tied tasks even if they are unrelated, so do not choose
+        `relation` by it.
     elbo_history_ : ndarray of shape (n_iter_,)
         ELBO after every iteration; a tuple of one per task if they are separate.
     n_iter_ : int, or ndarray of shape (n_tasks,) if tasks are separate
@@ -722,6 +720,6 @@ MULTITASK = OUTCOMES | entries(
         If `y` does not have a column per task of the model, or `tasks` the task of every row, or no task has two
         values; and for an `X` that `predict` refuses.
     TypeError:score
-        If `X` or `y` is a sparse matrix, or holds what cannot be read.
+        If `X` or `y` is a sparse matrix, or holds unsupported objects.
     """
 )

@@ -294,9 +294,9 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         settings.check(method, *asked)
         if unlabeled and settings.integrates:
             raise ValueError(
-                '`missing_views` "integrate" is not for samples without a label; got '
-                f"`unlabeled_label`={self.unlabeled_label!r} and samples marked by it. Leave them out, or the "
-                "samples that lack views."
+                '`missing_views` "integrate" does not support samples without a label; got '
+                f"`unlabeled_label`={self.unlabeled_label!r} and samples marked by it. Leave out these "
+                "samples, or the samples that lack views."
             )
         if unlabeled and settings.n_init > 1:
             raise ValueError(
@@ -414,7 +414,7 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         return np.exp(self.predict_log_proba(X))
 
     def predict_log_proba(self, X: Samples) -> np.ndarray:
-        """Predict log class probabilities, which keep their digits where `predict_proba` rounds to 0 or 1.
+        """Predict log class probabilities, which stay accurate where `predict_proba` rounds to 0 or 1.
 
         Parameters
         ----------

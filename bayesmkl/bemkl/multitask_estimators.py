@@ -519,7 +519,7 @@ class BEMKLMultitaskClassifier(ClassifierMixin, BaseMultitask):
         return self._by_row(X, tasks, lambda t, one, score: np.exp(log_probabilities(score, self.margin)))
 
     def predict_log_proba(self, X: Samples, tasks: ArrayLike | None = None) -> Any:
-        """Predict log class probabilities, which keep their digits where `predict_proba` rounds to 0 or 1.
+        """Predict log class probabilities, which stay accurate where `predict_proba` rounds to 0 or 1.
 
         Parameters
         ----------
@@ -628,8 +628,7 @@ class BEMKLMultitaskRegressor(RegressorMixin, BaseMultitask):
     sample_prior, bias_prior : {"nonsparse", "sparse"} or Gamma, default="nonsparse"
         Priors on the precisions of the sample weights and of the intercept, the same in every task.
     predictive : {"full", "paper"}, default="full"
-        "full" carries all of the posterior into predictions; "paper" leaves the variance of the intermediate outputs
-        out.
+        "full" uses the whole posterior for predictions; "paper" ignores the variance of the intermediate outputs.
     %(inference)s
     %(init)s
     %(n_init)s

@@ -26,7 +26,7 @@ from bayesmkl.outcomes.grades import given_levels, number_grades
 @fill_docs(OUTCOMES)
 @dataclass(eq=False, repr=False, kw_only=True)
 class BEMKLOrdinalClassifier(ClassifierMixin, BaseBEMKL):
-    r"""Bayesian efficient multiple kernel learning for grades: classes with an order.
+    r"""Bayesian efficient multiple kernel learning for grades, that is, ordered classes.
 
     As `BEMKLClassifier` of two classes [2]_, with cut points that divide the score into as many grades as there are
     classes [1]_:
@@ -257,7 +257,7 @@ class BEMKLOrdinalClassifier(ClassifierMixin, BaseBEMKL):
         return np.exp(self.predict_log_proba(X))
 
     def predict_log_proba(self, X: Samples) -> np.ndarray:
-        """Predict log class probabilities, which keep their digits where `predict_proba` rounds to 0 or 1.
+        """Predict log class probabilities, which stay accurate where `predict_proba` rounds to 0 or 1.
 
         Parameters
         ----------

@@ -395,9 +395,8 @@ class BEMKLSurvival(BaseBEMKL):
         late = np.flatnonzero(times.entry)
         if len(late):
             raise ValueError(
-                "`y` must hold samples that were observed from time zero on; got an entry at "
-                f"{times.entry[late[0]]:g} of sample {late[0]} ({len(late)} in all), of which there are no "
-                "closed-form updates. Use bayesmkl.gp.GPMKLSurvival."
+                "`y` must not have late entries, which this estimator does not support; got an entry at "
+                f"{times.entry[late[0]]:g} of sample {late[0]} ({len(late)} in all). Use bayesmkl.gp.GPMKLSurvival."
             )
         stack, _ = self._fit_stack(X, times.lower, y_numeric=True, storage=settings.holding)
         logs, is_observed = log_ends(times), times.lower == times.upper
@@ -459,7 +458,7 @@ class BEMKLSurvival(BaseBEMKL):
         return (score.mean, np.sqrt(score.variance + self._noise_variance())) if return_std else score.mean
 
     def predict(self, X: Samples) -> np.ndarray:
-        """Predict risks: the higher, the earlier the event.
+        """Predict risks; higher risks mean earlier events.
 
         Parameters
         ----------
@@ -518,7 +517,7 @@ class BEMKLSurvival(BaseBEMKL):
         return survival, lower, upper
 
     def predict_quantile(self, X: Samples, q: float = 0.5) -> np.ndarray:
-        """Predict the time until which the event has happened with some probability.
+        """Predict the time by which the event has happened with some probability.
 
         Parameters
         ----------

@@ -300,20 +300,20 @@ def _table(parameters: list[dict[str, Any]], rows: list[dict[str, Any]]) -> pd.D
 
 
 LEAST_CONCENTRATION = 0.5
-TASKS = (
-    "the bound rises as tasks are tied more closely, unrelated ones too, while their errors grow. Choose it by "
-    "cross-validation"
-)
+TASKS = "the bound favors closely tied tasks even if they are unrelated. Choose it by cross-validation"
 NO_INFLUENCE = ("kernel_names", "predictive", "storage", "verbose")
 INCOMPARABLE = dict.fromkeys(NO_INFLUENCE, "the bound does not depend on it") | {
-    "margin": "the probability of a score beyond the margin falls as the margin grows, whatever the labels are, so "
-    "that the smallest would always win. Choose it by cross-validation",
-    "normalize_y": "the bound is that of the target in the units of the fit, and a density changes with them. Choose "
-    "it by cross-validation",
+    "margin": (
+        "a larger margin always lowers the bound, whatever the labels are, so the smallest would always win. "
+        "Choose it by cross-validation"
+    ),
+    "normalize_y": "the bound changes with the units of the target. Choose it by cross-validation",
     "relation": TASKS,
     "task_prior": TASKS,
-    "unlabeled_label": "the bound of a semi-supervised fit is about other data than that of a supervised one. Choose "
-    "with the labeled samples alone",
+    "unlabeled_label": (
+        "bounds of semi-supervised and supervised fits are about different data. Choose with the labeled "
+        "samples alone"
+    ),
 }
 
 
@@ -359,8 +359,8 @@ def refuse_other_sizes(first: BaseEstimator, other: BaseEstimator) -> None:
     if sizes[0] != sizes[1] and _is_scale_free(first, "kernel_prior"):
         raise ValueError(
             f"candidates must have the same number of kernel weights under `kernel_prior` {first.kernel_prior!r}; "
-            f"got {sizes[0]} and {sizes[1]}. A prior with a concentration below {LEAST_CONCENTRATION} takes many "
-            'nats from the bound for each of them, whatever the data. Use "nonsparse", or cross-validation.'
+            f"got {sizes[0]} and {sizes[1]}. A prior with a concentration below {LEAST_CONCENTRATION} lowers the "
+            'bound by many nats for each weight, whatever the data. Use "nonsparse", or cross-validation.'
         )
 
 
@@ -371,16 +371,16 @@ def _refuse_scale_free(models: list[Any], values: dict[str, list[Any]]) -> None:
         for model in models:
             if _is_scale_free(model, name):
                 raise ValueError(
-                    f"`param_grid` must not compare `{name}` {getattr(model, name)!r} with others: under a Gamma "
-                    f"prior with a concentration below {LEAST_CONCENTRATION} nearly all weights are too large to be "
-                    "told from each other, and the bound falls without end as the concentration does, whatever the "
-                    "data. Vary the rate of priors such as Gamma(1, rate), or compare by cross-validation."
+                    f"`param_grid` must not compare `{name}` {getattr(model, name)!r} with others: under a "
+                    f"Gamma prior with a concentration below {LEAST_CONCENTRATION} the bound mostly reflects "
+                    "the prior: it falls without limit as the concentration does, whatever the data. Vary "
+                    "the rate of priors such as Gamma(1, rate), or compare by cross-validation."
                 )
     if len(values.get("multiclass", ())) > 1 and _is_scale_free(models[0], "kernel_prior"):
         raise ValueError(
-            f"`param_grid` must not vary `multiclass` under `kernel_prior` {models[0].kernel_prior!r}: it decides "
-            f"how many weights have that prior, and with a concentration below {LEAST_CONCENTRATION} each of them "
-            'takes many nats from the bound, whatever the data. Use kernel_prior="nonsparse".'
+            f"`param_grid` must not vary `multiclass` under `kernel_prior` {models[0].kernel_prior!r}: it sets the "
+            f"number of weights with that prior, and with a concentration below {LEAST_CONCENTRATION} each weight "
+            'lowers the bound by many nats, whatever the data. Use kernel_prior="nonsparse".'
         )
 
 

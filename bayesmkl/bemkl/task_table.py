@@ -118,8 +118,8 @@ def _table(y: Targets, values: np.ndarray, present: np.ndarray, tasks: ArrayLike
         return TaskTable(np.arange(values.shape[1]) if names is None else np.asarray(names), values, present)
     if values.ndim == 2:
         raise ValueError(
-            f"`tasks` says which task each value of a `y` of shape (n_samples,) belongs to; got `y` of shape "
-            f"{values.shape}, whose columns are tasks already. Pass one of the two forms."
+            f"`tasks` is for a `y` of shape (n_samples,); got `y` of shape {values.shape}, whose columns are "
+            "tasks already. Leave `tasks` out."
         )
     tasks = _task_names(tasks)
     if len(tasks) != len(values):
@@ -226,8 +226,8 @@ def task_labels(table: TaskTable) -> tuple[list[np.ndarray], list[np.ndarray]]:
             )
         if counts.min() < 2:
             raise ValueError(
-                f"{task} has one sample of class {values.tolist()[counts.argmin()]!r}: it does not tell its class "
-                "from chance. Leave the task out, or stratify the split."
+                f"{task} has one sample of class {values.tolist()[counts.argmin()]!r}, which is too few to "
+                "learn from. Leave the task out, or stratify the split."
             )
         classes.append(values)
         targets.append(np.where(codes == 1, 1.0, -1.0))

@@ -46,7 +46,7 @@ def _reported() -> Iterator[None]:
         secho(f"error: {error or 'not enough memory; use fewer rows or kernels'}", fg="red", err=True)
         raise Exit(2) from error
     except KeyboardInterrupt as stop:
-        what = getattr(stop, "__notes__", ["stopped before the end. Every file is complete, or as it was."])
+        what = getattr(stop, "__notes__", ["interrupted. Every file is complete or unchanged."])
         echo(f"interrupted: {' '.join(what)}", err=True)
         raise Exit(130) from None
 
@@ -85,7 +85,7 @@ def demo(
     seed: Seed = 0,
     fast: Annotated[bool, Option("--fast", help="Every third tumor only.")] = False,
 ) -> None:
-    """Find out which views of a tumor tell whether it is malignant, and write a report.
+    """Find out which views of a tumor predict whether it is malignant, and write a report.
 
     The Wisconsin breast cancer data in three views, with a fourth that says nothing, and with samples that lack a
     view; half of the rows to fit, half to test. An earlier run in the same folder is replaced.
@@ -100,7 +100,7 @@ def demo(
 def fit(
     data: Data,
     target: Annotated[str, _option("Column to predict.")],
-    out: Annotated[Path | None, _option("Folder to write; needed but for --dry-run.")] = None,
+    out: Annotated[Path | None, _option("Folder to write; required except with --dry-run.")] = None,
     task: Annotated[
         Literal["auto", "classification", "regression", "ordinal", "survival"],
         Option(help="auto: text or few whole numbers are classes. ordinal: grades. survival: with --event."),
@@ -119,7 +119,7 @@ def fit(
     category: Annotated[Names, _option("Column of numbers that are categories; repeated.")] = None,
     method: Annotated[
         Literal["bemkl", "gpmkl"],
-        Option(help="bemkl: fast. gpmkl: a Gaussian process, whose intervals hold, for up to 2000 rows."),
+        Option(help="bemkl: fast. gpmkl: a Gaussian process with calibrated intervals, up to 2000 rows."),
     ] = "bemkl",
     likelihood: Annotated[
         Text,
@@ -132,14 +132,14 @@ def fit(
         Text,
         _option(
             "bemkl: nonsparse (default), sparse, which switches most kernels off. gpmkl: nested (default), "
-            "dirichlet, half-t, horseshoe, or spike-slab, under which kernels are in or out."
+            "dirichlet, half-t, horseshoe, or spike-slab, which includes or excludes kernels."
         ),
     ] = None,
     missing_views: Annotated[
         Literal["error", "integrate", "impute"],
         Option(
-            help="Empty cells of numbers: integrate averages over what their kernels may say, with --kernels-on each "
-            "or --view; impute (gpmkl) does so for whole views, and takes means of columns inside views."
+            help="Empty cells of numbers: integrate averages over what missing views may add, with --kernels-on "
+            "each or --view; impute (gpmkl) does so for whole views, and fills other gaps with column means."
         ),
     ] = "error",
     covariate: Annotated[Names, _option("gpmkl: column with a linear effect; repeated.")] = None,
@@ -150,7 +150,7 @@ def fit(
     seed: Seed = 0,
     max_iter: Annotated[int | None, _option("bemkl: most iterations; 3000 by default.", min=1)] = None,
     force: Annotated[bool, Option("--force", help="Replace the folder of an earlier run.")] = False,
-    dry_run: Annotated[bool, Option("--dry-run", help="Print views, kernels and memory alone.")] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Only print views, kernels and memory.")] = False,
 ) -> None:
     """Fit BEMKL or GPMKL to a table; write the model, its posterior, metrics and plots.
 
@@ -180,7 +180,7 @@ def diagnose(
     draws: Annotated[int, Option(min=100, help="Draws from the posterior.")] = 1000,
     seed: Annotated[int, Option(min=0, help="Seed of the draws.")] = 0,
 ) -> None:
-    """Say whether the posterior of a fitted model can be trusted.
+    """Check whether the posterior of a fitted model can be trusted.
 
     Convergence of chains or Pareto k-hat of the variational posterior, signal, leave-one-out cross-validation,
     predictive checks and calibration, each with a verdict.
@@ -229,10 +229,10 @@ def predict(
 @app.command()
 def compare(
     config: Annotated[Path, Argument(help="What to compare: a TOML file.", show_default=False)],
-    out: Annotated[Path, _option("Folder to write; one of an interrupted run continues.")],
+    out: Annotated[Path, _option("Folder to write; an interrupted run continues there.")],
     retry_failed: Annotated[bool, Option("--retry-failed", help="Compute failed cells again.")] = False,
 ) -> None:
-    """Compare models on data sets, as a configuration file says; write all scores and a report.
+    """Compare the models of a configuration file on its data sets; write all scores and a report.
 
     Every finished cell (data set, model, split) is kept at once: after an interruption the same command continues
     where it was. A model that fails is recorded and does not stop the others; the exit code is 3 if all of them did.

@@ -74,7 +74,7 @@ class Section(dict[str, Any]):
         """Raise for keys beside the known ones of `what`."""
         for key in self:
             if key not in known:
-                raise self.wrong(key, f" is no key of {what}; {did_you_mean(key, known)}")
+                raise self.wrong(key, f" is not a key of {what}; {did_you_mean(key, known)}")
 
     def take(self, key: str, kind: type, default: Any = None) -> Any:
         """Return a value of the given type, or the default where the key is absent."""
@@ -108,7 +108,7 @@ def read_config(path: Path) -> dict[str, Any]:
     try:
         config = Section(tomllib.loads(path.read_text(encoding="utf-8-sig")), "", path)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path}: this is no TOML: {error}. Texts need quotes, lists brackets.") from error
+        raise ValueError(f"{path}: this is not valid TOML: {error}. Strings need quotes.") from error
     config.refuse_others(
         ("study", "datasets", "models"),
         "a comparison; its tables are [study], [datasets.NAME] and [models.NAME]",
@@ -198,8 +198,8 @@ def _value(section: Section, key: str, value: Any) -> Any:
     if isinstance(value, dict):
         raise section.wrong(
             key,
-            " holds a table, where texts, numbers, true, false and lists of them may be. What takes an object of "
-            "Python is for `compare_models` in Python.",
+            " holds a table; only strings, numbers, true, false and lists of them are allowed. For Python "
+            "objects, use `compare_models` in Python.",
         )
     return KernelBank(value) if key == "kernels" else value
 
@@ -257,7 +257,7 @@ def run_compare(config_file: Path, out: Path, retry_failed: bool = False) -> boo
     check_parent(out)
     there = len(list((out / "cells").glob("*.json")))
     if there:
-        say(f"Continuing in {out}{os.sep}: {there} cells are there already.")
+        say(f"Continuing in {out}{os.sep}: {there} cells are already finished.")
     try:
         with notes_of_warnings():
             comparison = compare_models(**arguments, folder=out, retry_failed=retry_failed, verbose=1)
@@ -284,4 +284,4 @@ def _print_scores(comparison: Comparison) -> None:
         found = comparison.summary(metric)[["dataset", "model", "mean", "std", "failed"]]
         show(f"{metric}, {better} is better: mean and standard deviation over the splits", found)
     if len(comparison.metrics) > METRICS_SHOWN:
-        say(f"The report has also {', '.join(comparison.metrics[METRICS_SHOWN:])}.")
+        say(f"The report also has {', '.join(comparison.metrics[METRICS_SHOWN:])}.")

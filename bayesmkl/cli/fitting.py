@@ -84,8 +84,8 @@ def new_model(options: Options, seen: pd.DataFrame) -> BaseEstimator:
     for option, (name, value) in given.items():
         if value is not None and name not in known:
             raise ValueError(
-                f"{option} is no option of --task {options.task} with --method {options.method}. Leave it out, or "
-                "choose another task or method."
+                f"{option} cannot be used with --task {options.task} and --method {options.method}. Leave it "
+                "out, or choose another task or method."
             )
         parameters |= {} if value is None else {name: value}
     return made(bank, **parameters)
@@ -112,11 +112,13 @@ def bank_of(options: Options, columns: Sequence[str]) -> KernelBank:
     for name, word in _pairs("--kernels", options.kernels, "VIEW=KERNEL, such as bits=tanimoto"):
         if name not in of_view:
             raise ValueError(
-                f"--kernels is for the view {name!r}, which is none; {did_you_mean(name, of_view)}"
+                f"--kernels is for the view {name!r}, which does not exist; {did_you_mean(name, of_view)}"
             )
         if word not in KERNELS:
             hint = did_you_mean(word, KERNELS)
-            raise ValueError(f"--kernels {name}={word} names no kernel; {hint} Others are for Python.")
+            raise ValueError(
+                f"--kernels {name}={word} names no known kernel; {hint} Python has other kernels."
+            )
         of_view[name].append(OWN.get(word, word))
     by_view = {name: own or ["auto"] for name, own in of_view.items()}
     return KernelBank(by_view, views=views or options.kernels_on, scale=True)
@@ -162,7 +164,7 @@ def _training(
     tables.check_constant(seen[[name for name in dict.fromkeys(used) if name not in counts]])
     left = [str(name) for name in seen if name not in used]
     if left:
-        say(f"In no view, and not used: {listed(left)}.")
+        say(f"Not used, because they are in no view: {listed(left)}.")
     return model, X_train, y[train], test
 
 
@@ -185,7 +187,7 @@ def _held_out(features: pd.DataFrame, y: np.ndarray, options: Options) -> tuple[
         groups = labels_of(features, [list(features.columns).index(name) for name in options.group])
         if len(np.unique(groups)) < 2:
             raise ValueError(
-                f"--group {named(options.group)} connects all rows, so that no group can be held out for the "
+                f"--group {named(options.group)} connects all rows, so no group can be held out for the "
                 "metrics. Leave one of the columns out."
             )
         splitter = GroupShuffleSplit(1, test_size=share, random_state=seed)
@@ -233,16 +235,14 @@ def fit_and_write(features: pd.DataFrame, y: np.ndarray, options: Options) -> No
         _write_config(folder, model, features, options, n_rows)
         files = sorted(path.name for path in folder.iterdir())
     _print_tables(found)
-    tables.show(
-        f"On {len(X_test)} rows held out of the fit", scores.assign(meaning=scores["metric"].map(METRICS))
-    )
+    tables.show(f"On {len(X_test)} held-out rows", scores.assign(meaning=scores["metric"].map(METRICS)))
     if n_copies:
         say(
             f"{n_copies} of the {len(X_test)} held-out rows are copies of training rows: every column is equal. If "
             "they are the same samples, these metrics are too good. Keep one row of each sample, and fit again."
         )
     say(_ending(model, seconds))
-    say(f"The saved model is fitted to {len(X_train)} of {len(features)} rows, the others gave the metrics.")
+    say(f"The saved model is fitted to {len(X_train)} of {len(features)} rows; metrics are from the others.")
     say(f"Written to {options.out}/: {', '.join(files)}")
 
 
@@ -361,7 +361,7 @@ LACKING = 0.2  # share of the tumors without the view "error"
 STORY = (
     'Is a tumor malignant? Thirty measurements of its cell nuclei, in three views: the "mean" over the cells of a '
     'sample, its standard "error", and the "worst" values. Two things are added: the view "shuffled", the worst '
-    'values of other tumors, which can say nothing; and gaps, since every fifth tumor lacks the view "error".\n'
+    'values of other tumors, which cannot help; and gaps: every fifth tumor lacks the view "error".\n'
 )
 
 
@@ -423,6 +423,6 @@ def _explained(out: Path, labels: np.ndarray) -> str:
             f'{100 * first["explained_upper"]:.0f} % for "{views.index[0]}", at most '
             f'{max(100 * shuffled["explained_upper"], 0):.0f} % for "shuffled".',
             f"Log loss: minus the log probability of the true label, averaged over the {n_test} tumors held out: "
-            f"{metrics['log_loss']:.2f}. The frequencies of the classes alone have {nothing:.2f}, certainty has 0.",
+            f"{metrics['log_loss']:.2f}. Class frequencies alone give {nothing:.2f}, perfect predictions give 0.",
         )
     )

@@ -59,8 +59,8 @@ def check_free(path: Path, force: bool) -> None:
         if isinstance(config, dict) and config.get("format") == RUN_FORMAT:
             return
     raise ValueError(
-        f"--out {shown} holds files that no run of bayesmkl wrote (it has no {CONFIG} of one), so it stays. "
-        "Choose another folder."
+        f"--out {shown} holds files that bayesmkl did not write (it has no {CONFIG} of a run), so it is not "
+        "replaced. Choose another folder."
     )
 
 
@@ -109,7 +109,7 @@ def config_of(path: Path) -> dict[str, Any]:
             raise ValueError(f"{str(path)!r} is not the folder of a run: it has no {name}. {AGAIN}")
         if file.resolve().parent != path.resolve():
             raise ValueError(
-                f"{str(file)!r} is a link out of the folder of the run, which is not followed. Copy the file."
+                f"{str(file)!r} is a link out of the folder of the run and is not followed. Copy the file."
             )
     shown = repr(str(path / CONFIG))
     try:
@@ -188,7 +188,7 @@ def new_rows(
     is_new = ~np.isin(row_hashes(X, y), known)
     if is_new.all():
         return X, y, ""
-    told = f"{np.sum(~is_new)} of the {len(X)} rows in --data are training rows. They are not judged."
+    told = f"{np.sum(~is_new)} of the {len(X)} rows in --data are training rows. They are left out."
     say(told)
     return (X[is_new], y[is_new], told) if is_new.any() else (None, None, told)
 
@@ -267,8 +267,8 @@ def run_diagnose(run: Path, data: Path | None, n_draws: int, seed: int) -> None:
     X = y = None
     if data is not None and config["task"] == "survival":
         raise ValueError(
-            "--data is for the calibration of classes and quantities, and the run is of times to an event. Leave "
-            "it out; calibration.png has the rows that were held out."
+            "--data is for the calibration of classes and quantities, but this run predicts times to an "
+            "event. Leave it out; calibration.png shows the held-out rows."
         )
     if data is not None:
         X, y, _ = new_rows(run, config, data)

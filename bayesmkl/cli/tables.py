@@ -142,7 +142,7 @@ def check_options(options: Options) -> None:
         )
     if options.view and options.kernels_on is not None:
         raise ValueError(
-            f"--view says what kernels see, and so does --kernels-on {options.kernels_on}. Leave one of them out."
+            f"--view and --kernels-on {options.kernels_on} both choose the columns of kernels. Leave one of them out."
         )
     options.kernels_on = options.kernels_on or "all+each"
 
@@ -167,12 +167,12 @@ def features_of(
                 raise ValueError(f"{of[column]} and {role} both name the column {column!r}. Name it once.")
     features = table.drop(columns=[column for column, role in of.items() if role not in kept])
     if features.shape[1] == 0:
-        raise ValueError("the table has no column to predict from, beside those that have another use.")
+        raise ValueError("the table has no column left to predict from.")
     nameless = unnamed_columns(features.columns)
     if nameless:
         raise ValueError(
-            f"{named(nameless)} has no name in the file, as row numbers have that were saved with a table; to learn "
-            "from them is a mistake. Give the column a name, or leave it out by --drop, or by `drop` in a file."
+            f"{named(nameless)} has no name in the file, so it probably holds row numbers, which should not "
+            "be used to predict. Give the column a name, or leave it out by --drop, or by `drop` in a file."
         )
     return features
 
@@ -216,7 +216,7 @@ def check_constant(features: pd.DataFrame) -> None:
     constant = [str(name) for name in features if features[name].nunique(dropna=name in numbers) == 1]
     if constant:
         raise ValueError(
-            f"{_columns(constant)} the same value in all {len(features)} rows to fit, so that nothing can be "
+            f"{_columns(constant)} the same value in all {len(features)} rows to fit, so nothing can be "
             "learned from it. Leave it out with --drop."
         )
 
@@ -284,7 +284,9 @@ def check_target(target: pd.Series, task: str, event: pd.Series | None = None) -
         )
     words = sorted(set(MISSING).intersection(labels.tolist())) if not is_number else []
     if words:
-        say(f"{named(words)} in {target.name!r} is a class here. If it stands for no label, remove its rows.")
+        say(
+            f"{named(words)} in {target.name!r} is a class here. If it means a missing label, remove its rows."
+        )
     return values, task
 
 
@@ -300,8 +302,8 @@ def _times(time: pd.Series, event: pd.Series) -> np.ndarray:
     if event.isna().any() or not set(event.tolist()) <= {0, 1}:
         other = next(value for value in event.tolist() if value not in (0, 1))
         raise ValueError(
-            f"the event must be a column of 0 and 1, or of true and false: whether it was seen; got {other!r} in "
-            f"{event.name!r}. Code it so."
+            "the event must be a column of 0 and 1, or of true and false, which says whether the event was "
+            f"observed; got {other!r} in {event.name!r}. Recode it."
         )
     _require_numbers(time, "a time to an event")
     found = np.empty(len(time), dtype=[("event", bool), ("time", float)])

@@ -82,11 +82,11 @@ def _find_data(folder: Path, content: str) -> list[Path]:
 def _which(folder: Path, files: list[Path]) -> str:
     """Say that files would all be the same thing."""
     names = ", ".join(file.name for file in files[:3]) + (", ..." if len(files) > 3 else "")
-    return f"{str(folder)!r} holds {names}, and nothing says which of them count."
+    return f"{str(folder)!r} holds {names}, and only one form may be present."
 
 
 def load_kernels(folder: str | os.PathLike[str], content: str = "kernels", return_X_y: bool = False) -> Any:
-    r"""Load kernel matrices of your own, with labels and splits, from a folder.
+    r"""Load your own kernel matrices, with labels and splits, from a folder.
 
     Parameters
     ----------
@@ -353,9 +353,9 @@ def read_gene_sets(
         n_left = len(sets) - len(views)
         left = f" {n_left} of its {len(sets)} sets do not have {size} genes in the table, and are left out."
         warn_user(
-            f"the table lacks {len(lacking)} of the {len(genes)} genes in {file.name!r}: {_some(lacking)}."
-            f"{left if n_left else ''} Rename columns that have another name of a gene; if the table is one of "
-            "selected genes, all is as it should be.",
+            f"the table lacks {len(lacking)} of the {len(genes)} genes in {file.name!r}: "
+            f"{_some(lacking)}.{left if n_left else ''} Rename columns that have another name of a gene; if "
+            "the table holds selected genes only, this is expected.",
             UserWarning,
         )
     return views
@@ -399,8 +399,8 @@ def _read(file: Path) -> dict[str, list[str]]:
             _refuse_line(file, line, text.rstrip("\n"))
         if name in sets:
             raise ValueError(
-                f"`path` must be {GMT}; the sets in lines {lines[name]} and {line} of {str(file)!r} are both called "
-                f"{shown(name)}. Rename one of them, or take it out."
+                f"`path` must be {GMT}; the sets in lines {lines[name]} and {line} of {str(file)!r} are both "
+                f"called {shown(name)}. Rename or remove one of them."
             )
         sets[name], lines[name] = genes, line
     if not sets:
@@ -429,7 +429,7 @@ def _some(genes: Sequence[str]) -> str:
 
 
 def from_mudata(mdata: Any, target: str | None = None, *, covariates: Sequence[str] = ()) -> Bunch:
-    """Make a table of annotated matrices: modalities become views, columns of `obs` the target and covariates.
+    """Make a table from annotated matrices: modalities become views, columns of `obs` the target and covariates.
 
     Parameters
     ----------
@@ -536,8 +536,8 @@ def _parts(mdata: Any) -> dict[str, Any]:
         found = {"X": mdata}
     if not isinstance(found, Mapping) or not found:
         raise TypeError(
-            f"`mdata` must be a MuData, an AnnData or a dict of AnnData; got {type(mdata).__name__}. "
-            "Tables want KernelBank(views=...)."
+            f"`mdata` must be a MuData, an AnnData or a dict of AnnData; got {type(mdata).__name__}. For "
+            "tables, use KernelBank(views=...)."
         )
     for name, part in found.items():
         if not all(hasattr(part, attribute) for attribute in ("X", "obs_names", "var_names")):

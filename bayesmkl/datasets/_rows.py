@@ -102,8 +102,8 @@ def open_rows(
     suffix = file.suffix.lower()
     if suffix in TEXT:
         raise ValueError(
-            f"`path` must be a .parquet or .npy file; got {file.name!r}. Text cannot be read from the middle: "
-            "convert it once, as by pandas.read_csv(path, index_col=False).to_parquet(new_path) if memory allows."
+            f"`path` must be a .parquet or .npy file; got {file.name!r}. Text files cannot be read in blocks. "
+            "Convert it once, as by pandas.read_csv(path, index_col=False).to_parquet(new_path) if memory allows."
         )
     if suffix not in (".parquet", ".npy"):
         raise ValueError(f"`path` must be a .parquet or .npy file, or an array; got {file.name!r}.")
@@ -201,8 +201,8 @@ class RowSource(ABC):
 
     def __array__(self, *_: Any, **__: Any) -> np.ndarray:
         raise TypeError(
-            f"`X` is a table that is read in blocks, {self!r}. BEMKL estimators with landmarks take it as it is; for "
-            "everything else `rows[:]` reads all of it into memory, and `rows.map(function)` transforms its blocks."
+            f"`X` is a table that is read in blocks, {self!r}. BEMKL estimators with landmarks accept it as it is; "
+            "for other uses, `rows[:]` reads all of it into memory, and `rows.map(function)` transforms its blocks."
         )
 
     def blocks(self, size: int = BLOCK_ROWS) -> Iterator[np.ndarray]:
@@ -228,7 +228,7 @@ class RowSource(ABC):
             yield self.read(first, min(first + size, len(self)))
 
     def sample(self, n_rows: int, random_state: int = 0) -> np.ndarray:
-        """Return different rows drawn at random, in their order in the table.
+        """Return distinct random rows, in the order of the table.
 
         Parameters
         ----------

@@ -232,7 +232,7 @@ def make_localized(
     noise: float = 0.1,
     random_state: int | np.random.Generator | None = None,
 ) -> Bunch:
-    r"""Draw samples whose label one view tells here and another one there, as gate columns say.
+    r"""Draw samples whose label depends on one of several views, which gate columns select.
 
     .. math:: f = \sum_m \eta_m(g)\, x^{(m)}_1, \qquad y = \operatorname{sign}(f + \sigma\epsilon)
 
@@ -318,7 +318,7 @@ def make_localized(
             *gate_names,
         ],
         target_names=np.array(["negative", "positive"]),
-        DESCR="Independent views, one of which tells the label where gate columns say so.",
+        DESCR="Independent views; gate columns select the one that determines the label.",
         name="localized",
     )
 
@@ -479,7 +479,7 @@ def make_corrupted(
     separations: Sequence[float] = (1.0, 1.0, 0.7, 0.7, 0.5, 0.5, 0.0, 0.0),
     random_state: int | np.random.Generator | None = None,
 ) -> Bunch:
-    r"""Draw one kernel per view, each of them useless for samples of its own.
+    r"""Draw one kernel per view, each corrupted for different samples.
 
     .. math:: x^{(m)} \mid y \sim \mathcal{N}(y\,a_m u_m, I), \qquad \|u_m\| = 1, \quad P(y = \pm 1) = 1/2,
        \qquad K_m(x, z) = \exp\{-\|x^{(m)} - z^{(m)}\|^2 / (2 d)\}

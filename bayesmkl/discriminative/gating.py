@@ -485,7 +485,7 @@ class GroupGating(NamedTuple):
 
 @fill_docs(GATING)
 class FixedGating(NamedTuple):
-    r"""Gates that are known: nothing is learned but the SVM.
+    r"""Known gates: only the SVM is learned.
 
     Parameters
     ----------
@@ -507,7 +507,7 @@ class FixedGating(NamedTuple):
     values: Any
 
     def init(self, features: np.ndarray, n_kernels: int, rng: np.random.Generator) -> np.ndarray:
-        """Return no parameters, once the gates of the training samples are what they should be.
+        """Check the gates of the training samples, and return no parameters.
 
         Parameters
         ----------
@@ -559,7 +559,7 @@ class FixedGating(NamedTuple):
         return np.repeat(self._checked(gates[None] if gates.ndim == 1 else gates, 1).T, len(features), axis=1)
 
     def pullback(self, parameters: np.ndarray, features: np.ndarray, slopes: np.ndarray) -> np.ndarray:
-        """Return the derivatives by no parameters.
+        """Return an empty gradient.
 
         Parameters
         ----------

@@ -60,7 +60,7 @@ def knn_laplacian(
         If `n_neighbors` is not a whole number of at least 1, `metric` is not known, or `X` does not hold finite
         numbers of at least two samples (or distances, which are zero on the diagonal, with ``metric="precomputed"``).
     TypeError
-        If `X` is a sparse matrix, or holds other objects than numbers.
+        If `X` is a sparse matrix, or does not hold numbers.
 
     References
     ----------

@@ -275,7 +275,7 @@ def plot_gates(
     gates = seen.gates(X, **features)
     if gates.ndim == 3:
         classes = seen.estimator.classes_.tolist()
-        raise ValueError(f"`label` must be given: each of the classes {classes} has gates of its own.")
+        raise ValueError(f"`label` must be given, because each of the classes {classes} has its own gates.")
     order, values = _order(gates, order_by)
     texts = [
         f"{shorten(name, LONGEST)} (largest at {100 * share:.0f} %)"
@@ -413,8 +413,8 @@ def read_classifier(model: BaseEstimator, label: Label | None = None) -> Classif
             transform = model[:-1].transform
     if not isinstance(estimator, BaseDiscriminative | BaseLocalized):
         raise ValueError(
-            "`model` must be a classifier of `bayesmkl.discriminative`, or a Pipeline or search that ends in one; "
-            f"got {type(estimator).__name__}. Kernel weights and gates are what is drawn."
+            "`model` must be a classifier of `bayesmkl.discriminative`, or a Pipeline or search that ends in "
+            f"one; got {type(estimator).__name__}. Only kernel weights and gates can be drawn."
         )
     check_is_fitted(estimator, "dual_coef_")
     classes = getattr(estimator, "classes_", None)

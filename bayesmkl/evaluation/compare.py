@@ -497,7 +497,7 @@ def _kept(job: Job, predictions: Predictions, y_test: np.ndarray) -> tuple[store
     try:
         return keep_predictions(predictions, y_test, job.rows[1], protocol.task)
     except Exception as error:  # of the model, which no metric has asked for it
-        return None, f"its predictions could not be had: {_told(error)}"
+        return None, f"its predictions could not be computed: {_told(error)}"
 
 
 def _cut(

@@ -41,7 +41,7 @@ ENTRIES = entries(
     dataset : str, default=None
         One of `datasets`; None is all.
     threshold : float, default=1e-3
-        Part of the largest share of a split above which a kernel counts as selected.
+        A kernel is selected in a split if its share is above this fraction of the largest share.
     """
 )
 
@@ -191,7 +191,7 @@ class Comparison:
         return table.reset_index()
 
     def ranks(self, metric: str | None = None) -> pd.DataFrame:
-        """Rank the models in every data set (in every split where there is one set only).
+        """Rank the models in every data set, or in every split if there is a single data set.
 
         Parameters
         ----------
@@ -275,7 +275,7 @@ class Comparison:
         title: str = "Comparison of models",
         metrics: Sequence[str] | None = None,
     ) -> Path:
-        """Write one page with tables, plots, tests, environment and seeds, which needs no other file.
+        """Write one self-contained page with tables, plots, tests, environment and seeds.
 
         Parameters
         ----------
@@ -310,7 +310,7 @@ class Comparison:
         return list(dict.fromkeys(self.cells["dataset"]))
 
     def weights(self, dataset: str | None = None, threshold: float = SELECTED) -> pd.DataFrame:
-        """Return shares of kernels: means and standard deviations over splits, and how often a kernel is selected.
+        """Return shares of kernels: means and standard deviations over splits, and how often each kernel is selected.
 
         Parameters
         ----------
@@ -400,11 +400,11 @@ class Comparison:
 
     @property
     def metrics(self) -> list[str]:
-        """Names of the metrics, the first one being the one that matters most."""
+        """Names of the metrics, the most important one first."""
         return list(self.about["metrics"])
 
     def predictions(self, dataset: str | None = None) -> pd.DataFrame:
-        """Return what was predicted of the test rows of all splits.
+        """Return the predictions for the test rows of all splits.
 
         Parameters
         ----------
@@ -430,7 +430,7 @@ class Comparison:
         return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
 
     def score(self, metric: str, dataset: str | None = None) -> pd.DataFrame:
-        """Compute a metric on the predictions that are kept, without a fit.
+        """Compute a metric from stored predictions, without refitting.
 
         Parameters
         ----------
@@ -498,7 +498,7 @@ class Comparison:
 
     @classmethod
     def load(cls, folder: str | PathLike[str]) -> Comparison:
-        """Read the folder of a comparison; of one that was interrupted, the cells that are finished.
+        """Read the folder of a comparison; if it was interrupted, read the finished cells.
 
         Parameters
         ----------

@@ -572,8 +572,8 @@ def task_of(models: Mapping[str, Any], y: Targets | None = None) -> str:
             tasks[name] = "survival"
         else:
             raise ValueError(
-                f"`models`: {name!r} ({type(final).__name__}) is neither a classifier nor a "
-                "regressor nor a model of survival. Leave it out."
+                f"`models`: {name!r} ({type(final).__name__}) is not a classifier, a regressor or a survival "
+                "model. Leave it out."
             )
     if len(set(tasks.values())) != 1:
         raise ValueError(
@@ -670,8 +670,8 @@ def _check_suits(metric: Metric, task: str, y: Targets | None) -> None:
         return
     if task == "survival":
         raise ValueError(
-            f"`scoring`: {metric.name!r} does not know of censored times. Use 'concordance', 'concordance_uno' or "
-            "'integrated_brier_score', or a function scorer(estimator, X, y)."
+            f"`scoring`: {metric.name!r} does not allow for censored times. Use 'concordance', "
+            "'concordance_uno' or 'integrated_brier_score', or a function scorer(estimator, X, y)."
         )
     y = np.asarray(y)
     guesses = DummyClassifier(strategy="stratified", random_state=0)

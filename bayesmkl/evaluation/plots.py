@@ -229,7 +229,7 @@ def _draw_scores(ax: Axes, what: Shown, dataset: str, ratio: float, confidence: 
 def plot_critical_difference(
     comparison: Comparison, metric: str | None = None, ax: Axes | None = None, *, alpha: float = 0.05
 ) -> Axes:
-    """Draw the critical-difference diagram: mean ranks, and bars over models that Nemenyi's test cannot tell apart.
+    """Draw the critical-difference diagram: mean ranks, and bars over models that do not differ by Nemenyi's test.
 
     Parameters
     ----------

@@ -302,7 +302,7 @@ def wilcoxon(first: ArrayLike, second: ArrayLike) -> PairedTest:
 def bayesian_correlated_t(
     first: ArrayLike, second: ArrayLike, test_train_ratio: float, rope: float = 0.01, confidence: float = 0.95
 ) -> BayesianTest:
-    r"""Return the probabilities that a model is better, worse, or as good for all practical purposes.
+    r"""Return the probabilities that a model is better, worse, or practically equivalent.
 
     .. math:: \mu \mid d_1, \ldots, d_n \sim \mathrm{St}\Bigl(n - 1,\ \bar d,\
               \bigl(\tfrac{1}{n} + \tfrac{\rho}{1 - \rho}\bigr) s^2\Bigr), \qquad
@@ -603,7 +603,7 @@ def _by_rows(scores: pd.DataFrame, test: str, ratio: float, rope: float, alpha: 
     blocks, left_out = blocks_of(scores)
     n = len(blocks)
     if n < 2 <= len(scores):
-        return {}, lambda *_: {"n": 0, "note": f"no results but in {n} row{'s' * (n != 1)}"}
+        return {}, lambda *_: {"n": 0, "note": f"results in only {n} row{'s' * (n != 1)}"}
 
     def compare(*pair: Any) -> dict[Any, Any]:
         first, second = (blocks[model].to_numpy() for model in pair)
@@ -779,7 +779,7 @@ def nemenyi(scores: pd.DataFrame, greater_is_better: bool = True) -> pd.DataFram
 
 
 def critical_difference(n_models: int, n_datasets: int, alpha: float = 0.05) -> float:
-    r"""Return the difference of mean ranks from which on two models differ, by Nemenyi's test.
+    r"""Return the smallest difference of mean ranks that is significant by Nemenyi's test.
 
     .. math:: \mathrm{CD} = q_\alpha \sqrt{\frac{k (k + 1)}{6 N}}
 

@@ -288,7 +288,7 @@ class Store:
 
     def _path(self, key: str, ending: str = ".json") -> Path:
         if self.folder is None or not key.isalnum():
-            raise ValueError(f"{key[:80]!r} is no key of a cell.")
+            raise ValueError(f"{key[:80]!r} is not the key of a cell.")
         return self.folder / f"{key}{ending}"
 
 

@@ -129,7 +129,7 @@ def _spec(name: str, model: Any) -> ModelSpec:
         unknown = [key for one in grids for key in one if key not in estimator.get_params()]
         if unknown:
             raise ValueError(
-                f"`models`: the grid of {name!r} names {unknown[0]!r}, which is none of its parameters."
+                f"`models`: the grid of {name!r} names {unknown[0]!r}, which is not one of its parameters."
             )
     return ModelSpec(estimator, grid)
 
@@ -352,8 +352,8 @@ def _check_parts(splits: list[tuple[np.ndarray, np.ndarray]], event: np.ndarray 
     if any(shared):
         k = int(np.argmax(np.array(shared) > 0))
         warn_user(
-            f"`cv` tests on samples that it trains on, {shared[k]} of {len(splits[k][1])} in split {k}: such scores "
-            "are no estimate for new samples. Use a splitter whose parts have no sample in common.",
+            f"`cv` tests on samples that it trains on, {shared[k]} of {len(splits[k][1])} in split {k}, so scores "
+            "would not estimate the error on new samples. Use a splitter whose parts have no sample in common.",
             UserWarning,
         )
 
@@ -377,8 +377,8 @@ def groups_of_designs(models: Mapping[str, ModelSpec], X: Samples) -> tuple[str,
                 found.update(positions_of("group_columns", wanted, n_features, labels).tolist())
             except ValueError as error:
                 raise ValueError(
-                    f"`models`: the groups in the design of {name!r} are no columns of `X`: {error} Pass `groups`, "
-                    "the labels of what splits should keep together."
+                    f"`models`: the groups in the design of {name!r} are not columns of `X`: {error} Pass "
+                    "`groups`, the labels of what splits should keep together."
                 ) from error
     columns, names = sorted(found), column_names(n_features, labels)
     return (" and ".join(repr(names[j]) for j in columns), labels_of(X, columns)) if columns else None

@@ -268,7 +268,7 @@ class KernelBank(TransformerMixin, BankAlgebra):
 
     @all_or_nothing
     def fit(self, X: Samples, y: Targets | None = None, sample_weight: ArrayLike | None = None) -> KernelBank:
-        """Learn columns, kernel scales and normalizations from training data, without holding a training kernel.
+        """Learn columns, kernel scales and normalizations from training data, without storing a training kernel.
 
         "spherical" and "trace" need self-similarities alone; "center" passes over all rows, block by block. (A
         `FromDistance` with a scale to learn is the exception: it takes all training distances at once.)
@@ -335,7 +335,7 @@ class KernelBank(TransformerMixin, BankAlgebra):
         return np.moveaxis(self._learn(X, True, sample_weight), 0, -1)
 
     def transform(self, X: Samples) -> np.ndarray:
-        """Compare the rows of `X` with the training samples, or with the landmarks.
+        """Return the kernels between the rows of `X` and the training samples, or the landmarks.
 
         Parameters
         ----------
@@ -514,8 +514,8 @@ class KernelBank(TransformerMixin, BankAlgebra):
         weights = None if sample_weight is None else check_weights(sample_weight, len(X_train))
         if weights is not None and self.landmarks is not None:
             raise ValueError(
-                "`sample_weight` must be None with `landmarks`, from which all statistics are taken. Compare with "
-                "all training samples (`landmarks=None`)."
+                "`sample_weight` must be None with `landmarks`, because all statistics are those of the "
+                "landmarks. Compare with all training samples (`landmarks=None`)."
             )
         views = resolve_views(self.views, self.n_features_in_, self.column_labels_, samples, codes)
         if self.column_plan_ is not None:
@@ -621,8 +621,8 @@ class KernelBank(TransformerMixin, BankAlgebra):
             return
         if is_sparse(X):
             raise ValueError(
-                "`scale` must be False for sparse samples, which standardization fills. Divide columns by their "
-                "standard deviations, as MaxAbsScaler does by their maxima."
+                "`scale` must be False for sparse samples, because standardization would make them dense. "
+                "Divide columns by their standard deviations, as MaxAbsScaler does by their maxima."
             )
         is_scaled = np.zeros(X.shape[1], dtype=bool)
         for view in views:

@@ -284,8 +284,8 @@ def check_range(name: str, rows: np.ndarray | SparseTable) -> None:
     size = float(np.nanmax(np.abs(entries), initial=0.0))
     if size != 0.0 and not SMALLEST <= size <= LARGEST:
         raise ValueError(
-            f"`{name}` must have entries up to a magnitude from {SMALLEST:g} to {LARGEST:g}, or zeros alone; got "
-            f"{size:.3g}. Scale the features: their squares are out of the range of numbers."
+            f"`{name}` must have its largest entry between {SMALLEST:g} and {LARGEST:g} in magnitude, or hold zeros "
+            f"only; got {size:.3g}. Scale the features: their squares overflow or vanish."
         )
 
 

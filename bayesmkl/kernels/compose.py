@@ -88,7 +88,7 @@ def per_view(name: str, values: Value | dict[str, Value], views: Sequence[View])
         close = get_close_matches(unknown[0], known, n=1)
         hint = f"Did you mean {close[0]!r}?" if close else f"The views are {_listed(known)}."
         raise ValueError(
-            f"`{name}` must have entries for views alone; got one for {unknown[0]!r}, which is none. {hint}"
+            f"`{name}` must have entries for views only; got one for {unknown[0]!r}, which is not a view. {hint}"
         )
     without = [view for view in known if view not in values]
     if without:
@@ -196,8 +196,8 @@ class Product(Kernel):
             factor = getattr(self, name)
             if not isinstance(factor, Kernel):
                 raise TypeError(
-                    f"`{name}` of Product must be a kernel object such as Gaussian(); got {shown(factor)}. Name the "
-                    "object in place of a text, and leave out numbers: models learn scales."
+                    f"`{name}` of Product must be a kernel object such as Gaussian(); got {shown(factor)}. "
+                    "Pass an object instead of a name, and leave out numbers, because models learn scales."
                 )
             factor.check_parameters()
             if getattr(factor, "learns", None) is not None:
@@ -412,7 +412,7 @@ class Gate(ScaledKernel):
             Always.
         """
         raise ValueError(
-            f"{shown(self)} needs a bank, which finds its columns. Multiply a kernel by it and give that to one, "
+            f"{shown(self)} works only in a bank, which finds its columns. Multiply a kernel by it there, "
             "`KernelBank(Gaussian() * Gate(columns))`."
         )
 
@@ -603,8 +603,8 @@ def placed(kernel: Kernel, view: View, n_features: int, labels: Sequence[Any] | 
     own = [copy.copy(one) for one in factors if not isinstance(one, Gate)]
     if not own:
         raise ValueError(
-            f"`kernels` must have kernels that gates multiply; got {shown(kernel)} alone. Multiply one by it, "
-            "`Gaussian() * Gate(columns)`, or make a view of its columns."
+            f"`kernels` must have kernels for gates to multiply; got {shown(kernel)} alone. Multiply a "
+            "kernel by it, `Gaussian() * Gate(columns)`, or make a view of its columns."
         )
     columns, names, every = [], [], column_names(n_features, labels)
     for gate in gates:

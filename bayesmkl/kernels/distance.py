@@ -164,7 +164,7 @@ class FromDistance(Kernel):
             For parameters that `check_parameters` refuses; if `X` does not hold distances, or positions, where it
             must; or if the distances are not finite, negative, or not zero between a sample and itself.
         TypeError
-            If `X` is a sparse matrix, or holds other objects than numbers.
+            If `X` is a sparse matrix, or does not hold numbers.
         """
         self.check_parameters()
         train = check_numbers("X", X).astype(np.float64)

@@ -137,7 +137,7 @@ SCALED = KERNEL | entries(
     width : float, default=None
         The width :math:`w`, in the units of the features. 1 when no other scale is given.
     relative_width : float, default=None
-        Alternatively the width in units of the median distance between two training points, which `fit` learns; a
+        Alternatively, the width in units of the median distance between two training points, which `fit` computes; a
         `KernelBank` fits its kernels.
 
     width_ : float

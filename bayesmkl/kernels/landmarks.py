@@ -118,8 +118,8 @@ def landmarks_of_bank(bank: Any, X: np.ndarray) -> np.ndarray:
     check_distances(bank.kernels_, bank.landmarks, bank.landmark_selection)
     if bank.missing_views != "error":
         raise ValueError(
-            f'`landmarks` must be None with `missing_views="{bank.missing_views}"`: a landmark has all views. '
-            "Leave out samples that lack views, or compare with all training samples."
+            f'`landmarks` must be None with `missing_views="{bank.missing_views}"`, because landmarks must '
+            "have all views. Leave out samples that lack views, or compare with all training samples."
         )
     given, labels = bank.landmarks, column_labels(bank.landmarks)
     if not have_same_columns(labels, bank.column_labels_):

@@ -155,10 +155,10 @@ def check_some_view(present: np.ndarray | None) -> None:
 def _incomplete(view: View, rows: np.ndarray, whole: bool) -> str:
     first, n_rows = np.flatnonzero(rows)[0], int(rows.sum())
     remedy = (
-        "There is one view of all columns: name those that can be missing, "
-        "`KernelBank(views={name: columns, ...})`, and impute within them."
+        "There is one view of all columns. Name the views that can be missing, `KernelBank(views={name: "
+        "columns, ...})`, and impute within them."
         if whole
-        else "A view is there as a whole or not at all: impute within the view, as by means with "
+        else "A view must be complete or missing as a whole. Impute within the view, for example by means with "
         '`KernelBank(missing_views="impute")`, or split it into smaller views.'
     )
     return (

@@ -75,8 +75,8 @@ class SparseTable:
 
     def __array__(self, *_: Any, **__: Any) -> NoReturn:
         raise TypeError(
-            f"`X` is sparse, and what is asked for needs a dense table of {self.shape[0]} x {self.shape[1]} entries. "
-            "Fit the model to `X.toarray()`, or to fewer columns, as TruncatedSVD makes them."
+            f"`X` is sparse, but this needs a dense table of {self.shape[0]} x {self.shape[1]} entries. Fit "
+            "the model to `X.toarray()`, or to fewer columns, for example from TruncatedSVD."
         )
 
     def copy(self) -> SparseTable:
@@ -137,7 +137,7 @@ def validate_sparse(model: Any, X: Any, trained: Any = None, **options: Any) -> 
         Of `validate_data`.
     """
     if trained is not None and not is_sparse(trained):
-        raise TypeError("`X` must be a dense array, as that of training; got a sparse one. Use `.toarray()`.")
+        raise TypeError("`X` must be a dense array, as in training; got a sparse one. Use `.toarray()`.")
     rows = sparse_table("X", X if sparse.issparse(X) else check_numbers("X", X))
     with naming("X"):
         return SparseTable(validate_data(model, rows, dtype=np.float64, accept_sparse="csr", **options))

@@ -223,8 +223,8 @@ def kernels_by_kind(
     bare = [function.label for function, columns in zip(functions, seen, strict=True) if not len(columns)]
     if bare and not is_named:
         raise ValueError(
-            f"`kernels` of the view {view.name!r} must have columns to compare; {bare[0]!r} has none, since all "
-            "columns are categories or yes and no. Leave it out."
+            f"`kernels` of the view {view.name!r} must have columns to compare; {bare[0]!r} has none, since "
+            "all columns are categories or booleans. Leave it out."
         )
     return [pair for pair in zip(functions, seen, strict=True) if len(pair[1])]
 
@@ -355,8 +355,8 @@ def _encoded(column: Column, values: pd.Series, keep_missing: bool) -> np.ndarra
         raise _changed(label, kind, levels, unseen[0])
     if unseen and len(unseen) == len(different) and len(given) > 1:
         warn_user(
-            f"`X` should hold categories of training in {label!r}, {shown(list(levels))}; got none of them, but "
-            f"{shown(different)}, which are compared as like none. If they are the same, write them as in training.",
+            f"`X` should hold categories of training in {label!r}, {shown(list(levels))}; got only unseen ones, "
+            f"{shown(different)}, which match no known category. If they mean the same, spell them as in training.",
             UserWarning,
         )
     found[known] = [places[value] for value in given]

@@ -116,9 +116,9 @@ def _refuse_overlap(resolved: Sequence[View], given: Sequence[Any], labels: Sequ
             shared: Any = np.intersect1d(view.columns, other.columns) if other is not view else []
             if len(shared):
                 raise ValueError(
-                    f"`views` must not share columns by a pattern; {view.name!r} and {other.name!r} both have "
-                    f"{column_names(len(labels or ()), labels)[shared[0]]!r}. Write a narrower pattern, or list the "
-                    "names of columns that are of both."
+                    f"`views` must not share columns by a pattern; {view.name!r} and {other.name!r} both "
+                    f"have {column_names(len(labels or ()), labels)[shared[0]]!r}. Use a narrower pattern, "
+                    "or list the names of columns that belong to both."
                 )
 
 

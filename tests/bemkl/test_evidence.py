@@ -293,7 +293,7 @@ def test_one_warning_for_all_that_did_not_converge(table):
         (
             BEMKLMultitaskRegressor(),
             {"task_prior": ["related", "careful"]},
-            "must not vary `task_prior`: the bound rises as tasks are tied",
+            "must not vary `task_prior`: the bound favors closely tied tasks",
         ),
         (BEMKLClassifier(), {"unlabeled_label": [None, -1]}, "must not vary `unlabeled_label`"),
         (BEMKLClassifier(unlabeled_label=-1), {"margin": [1.0]}, "`unlabeled_label` must be None here; got -1"),

@@ -127,7 +127,7 @@ def test_two_classes_and_positive_weights(incomplete):
         ),
         (
             {"missing_views": "integrate", "unlabeled_label": 0},
-            "is not for samples without a label; got .*=0",
+            "does not support samples without a label; got .*=0",
         ),
     ],
 )

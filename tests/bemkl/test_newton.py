@@ -257,11 +257,11 @@ def test_choice_of_the_steps():
     assert not takes_newton_steps("auto", bemkl, several)
     unlabeled = small._replace(y=np.zeros(N))
     for problem in (several, unlabeled):
-        with pytest.raises(ValueError, match='`step` of `inference` "newton" is for two classes'):
+        with pytest.raises(ValueError, match='`step` of `inference` "newton" supports two classes'):
             takes_newton_steps("newton", bemkl, problem)
     with pytest.raises(ValueError, match="`step` of `inference` must be"):
         BEMKLClassifier(inference=VB(step="gradient"), intermediate_scale=1.0).fit(X, LABELS)
-    with pytest.raises(ValueError, match="weights of either sign"):
+    with pytest.raises(ValueError, match="missing views or `nonnegative`"):
         estimator(BEMKLRegressor, nonnegative=True).fit(X, SCORE)
 
 

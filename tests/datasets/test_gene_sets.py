@@ -173,7 +173,10 @@ SPOILED = {
     ),
     "no name and no gene": ("\tabout\n", "line 1 of .* has no name"),
     "no name": ("A\tb\tTP53\n \tb\tATM\n", "line 2 of .* has no name: .*Give the set a name"),
-    "one name twice": ("A\tb\tTP53\n\nA \tc\tATM\n", "lines 1 and 3 of .* are both called 'A'. Rename one"),
+    "one name twice": (
+        "A\tb\tTP53\n\nA \tc\tATM\n",
+        "lines 1 and 3 of .* are both called 'A'. Rename or remove one",
+    ),
     "nothing": ("", "is empty"),
     "empty lines": ("\n\t\t\n\n", "is empty"),
     "a web page": ("<!DOCTYPE html>\n<html></html>\n", "line 1 of .* has no tab: '<!DOCTYPE html>'"),

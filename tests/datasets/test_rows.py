@@ -208,7 +208,7 @@ def test_wrong_columns_of_parquet(file, columns, message):
 
 def test_wrong_files(tmp_path, rng):
     with pytest.raises(
-        ValueError, match=r"`path` must be a \.parquet or \.npy file; got 'a\.csv'.*convert it once"
+        ValueError, match=r"`path` must be a \.parquet or \.npy file; got 'a\.csv'.*Convert it once"
     ):
         open_rows("a.csv")
     with pytest.raises(ValueError, match=r"got 'a\.xlsx'"):

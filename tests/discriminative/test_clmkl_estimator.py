@@ -236,6 +236,6 @@ def test_coinciding_clusters_warn_once_and_share_members(sides):
         model = CLMKLClassifier(BANK, n_clusters=4).fit(rows, labels)
     of_clusters = [str(w.message) for w in caught if "clusters" in str(w.message)]
     assert len(of_clusters) == 1
-    assert "2 of n_clusters=4 clusters are the nearest of no training sample" in of_clusters[0]
+    assert "2 of n_clusters=4 clusters are not the nearest of any training sample" in of_clusters[0]
     assert np.isfinite(model.decision_function(rows)).all()
     assert len(np.unique(model.memberships_.round(9), axis=0)) == 2

@@ -224,5 +224,5 @@ def test_several_classes_share_weights_and_add_objectives(rng):
 def test_negative_weights_that_hide_a_null_space():
     """A semidefinite matrix with zero row sums whose null space is more than the constants."""
     vector = np.array([1.0, 1.0, -1.0, -1.0])
-    with pytest.raises(ValueError, match=r"`laplacians\[0\]` has functions other than constants"):
+    with pytest.raises(ValueError, match=r"`laplacians\[0\]` does not penalize some functions"):
         glks_transduce([np.outer(vector, vector)], [0, 1, -1, -1])

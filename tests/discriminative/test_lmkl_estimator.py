@@ -176,7 +176,7 @@ def test_original_search_is_not_done_after_a_step_that_hardly_pays():
     """The first step pays .0003 of 2.1 where quasi-Newton steps reach .5."""
     X = np.random.default_rng(2).normal(size=(120, 2))
     model = LMKLClassifier(KernelBank("linear", views="each"), solver="paper", fallback=False)
-    with pytest.warns(ConvergenceWarning, match="progress that the gradient promises"):
+    with pytest.warns(ConvergenceWarning, match="errors of the SVMs hide further progress"):
         model.fit(X, X[:, 1] > 0)
     assert not model.converged_
     assert model.objective_history_[-1] < 0.9 * model.objective_history_[0]

@@ -113,15 +113,18 @@ def test_prior_draws_without_a_target_are_of_the_new_prior(rng):
     [
         ({}, "`priors` must be a dict of distributions of NumPyro by the names of sites.*; got {}"),
         ("normal", "`priors` must be a dict of distributions of NumPyro .*; got 'normal'"),
-        ({"bias": HEAVY}, "'bias' is no site of this model. Sites are kernel_weights, noise_std, whitened, "),
+        (
+            {"bias": HEAVY},
+            "'bias' is not a site of this model. Sites are kernel_weights, noise_std, whitened, ",
+        ),
         ({"score": HEAVY}, "'score' follows from others. Sites are kernel_weights, noise_std"),
         (
             {"kernel_weights": dist.Normal()},
-            "'kernel_weights' can have, .*; got Normal, which draws others. Use nump",
+            "must draw values in the support .*; got Normal, which draws other values. Use nump",
         ),
         (
             {"noise_std": dist.Normal(5.0, 9.0)},
-            "`priors\\['noise_std'\\]` must draw values that .* got Normal",
+            "`priors\\['noise_std'\\]` must draw values in the support .* got Normal",
         ),
         (
             {"intercept": dist.Normal(np.zeros(3))},
@@ -147,7 +150,7 @@ def test_priors_that_are_none(priors, message, rng):
 def test_weights_that_follow_from_others_have_a_parameter(rng):
     X, y = table(rng)
     with pytest.raises(
-        ValueError, match=r"'kernel_weights' follows from others.* Weights get theirs by `kernel_prior`"
+        ValueError, match=r"'kernel_weights' follows from others.* Set the prior of weights by `kernel_prior`"
     ):
         GPMKLRegressor(BANK).numpyro_model(X, y, priors={"kernel_weights": dist.HalfNormal()})
 

@@ -308,7 +308,7 @@ def test_a_metric_that_no_model_gives_leaves_the_page_and_the_other_metrics(two_
             {"models": {"a": SVC(), "b": Ridge()}},
             "classifiers, regressors or models of survival, not several",
         ),
-        ({"models": {"a": StandardScaler()}}, "neither a classifier nor a regressor"),
+        ({"models": {"a": StandardScaler()}}, "is not a classifier, a regressor"),
         ({"scoring": "accuracies"}, "accuracy"),
         ({"scoring": "log_loss"}, "log_loss"),
         ({"scoring": "r2"}, "r2"),
@@ -434,7 +434,7 @@ def test_nested_groups_make_the_larger_ones(visits):
 @pytest.mark.parametrize(
     ("models", "options", "message"),
     [
-        ({"a": "center"}, {}, "the groups in the design of 'a' are no columns of `X`: .* Pass `groups`"),
+        ({"a": "center"}, {}, "the groups in the design of 'a' are not columns of `X`: .* Pass `groups`"),
         ({"a": "site"}, {"cv": 5}, "`cv` must split the 60 samples; .* number of groups"),
         (
             {"a": "empty"},

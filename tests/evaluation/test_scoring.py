@@ -325,7 +325,7 @@ def test_bad_metrics_are_refused_before_anything_is_fitted(scoring, message):
 
 
 def test_bad_models_and_targets_are_refused():
-    with pytest.raises(ValueError, match=r"'one' \(PrimalMKLOneClass\) is neither"):
+    with pytest.raises(ValueError, match=r"'one' \(PrimalMKLOneClass\) is not"):
         resolve_scoring(None, {"one": PrimalMKLOneClass()})
     with pytest.raises(ValueError, match=r"for one task; got {'a': 'classification', 'b': 'regression'}"):
         resolve_scoring(None, {"a": SVC(), "b": LinearRegression()})

@@ -368,7 +368,7 @@ class TestPairwise:
         rest = table.loc["two"].iloc[3:]  # corrected for three pairs, not six
         assert rest["p_adjusted"].tolist() == holm(rest["p_value"]).tolist()
         assert table.loc[("one", "A", "B"), "better"] == "B"
-        assert set(table.loc["three", "note"]) == {"no results but in 0 rows"}
+        assert set(table.loc["three", "note"]) == {"results in only 0 rows"}
 
     def test_equal_means_have_no_winner_though_signs_differ_significantly(self):
         scores = pd.DataFrame({"A": np.r_[np.full(19, 0.75), 0.25], "B": np.r_[np.full(19, 0.5), 5.0]})

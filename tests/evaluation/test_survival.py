@@ -510,7 +510,12 @@ CLASSES = np.arange(120) % 2
         ),
         (Exponential, CLASSES, {}, "`y` must be .* a structured array"),
         (Exponential, None, {"scoring": "r2"}, "'r2' is for regression"),
-        (Exponential, None, {"scoring": "neg_max_error"}, "'neg_max_error' does not know of censored times"),
+        (
+            Exponential,
+            None,
+            {"scoring": "neg_max_error"},
+            "'neg_max_error' does not allow for censored times",
+        ),
         (Risk, None, {"scoring": "integrated_brier_score"}, "needs survival functions .* does not give"),
         (
             Exponential,

@@ -151,7 +151,7 @@ def test_products_are_those_of_the_matrices_before_normalization():
         (KernelBank(landmarks=3), "`landmarks` of two banks must be the same for a sum; got None and 3"),
         (
             KernelBank({"b": "rbf"}, {"a": 0}),
-            "entries for views alone; got one for 'b', which is none. The views are 'a'",
+            "entries for views only; got one for 'b', which is not a view. The views are 'a'",
         ),
     ],
 )

@@ -326,14 +326,14 @@ def test_constant_gate_columns():
 def test_gates_multiply_kernels_in_banks():
     for kernels in (Gate(3), Gate(3) * Gate(4), {"left": "linear", "right": [Gate(3)]}):
         with pytest.raises(
-            ValueError, match=r"must have kernels that gates multiply; got .*\. Multiply one by it"
+            ValueError, match=r"must have kernels for gates to multiply; got .*\. Multiply a kernel by it"
         ):
             KernelBank(kernels, VIEWS).fit(X)
-    with pytest.raises(ValueError, match=r"Gate\(columns=3\) needs a bank, which finds its columns"):
+    with pytest.raises(ValueError, match=r"Gate\(columns=3\) works only in a bank, which finds its columns"):
         (Gaussian() * Gate(3)).fit(X)(X, X)
     with pytest.raises(ValueError, match="Gate takes `width` or `gamma`, not both"):
         Gaussian() * Gate(3, width=1, gamma=1)
     with pytest.raises(ValueError, match="`width` of Gate must be a positive number; got -1"):
         KernelBank(Product(Gaussian(), Gate(3, width=-1))).fit(X)
-    with pytest.raises(ValueError, match=r"`X` must have entries up to a magnitude"):
+    with pytest.raises(ValueError, match=r"`X` must have its largest entry between"):
         KernelBank(Gaussian() * Gate(1), {"one": [0]}).fit(np.array([[0.0, 1e200], [1.0, 0.0]]))

@@ -250,7 +250,7 @@ LINEAR = dict.fromkeys(VIEWS, "linear")
         ({"normalize": {"age": None}}, "`normalize` .* got none for 'fingerprint', 'expression'"),
         (
             {"kernels": {**LINEAR, "expresion": "linear"}},
-            "`kernels` must have entries for views alone; got one for 'expresion', which is none. Did you mean "
+            "`kernels` must have entries for views only; got one for 'expresion', which is not a view. Did you mean "
             "'expression'",
         ),
         (

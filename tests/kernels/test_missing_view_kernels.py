@@ -71,7 +71,7 @@ def test_view_that_shares_columns_with_an_absent_one_is_absent():
     [
         ([[1.0, np.nan], [1.0, 2.0]], "all", r"1 sample has NaN in some .* view 'all', the first in row 0\. There"),
         ([[1.0, 2.0, 3.0], [1.0, np.nan, 3.0], [np.nan, 1.0, 2.0]], {"a": [0, 1], "b": 2},
-         r"2 samples have NaN in some but not all columns of view 'a', the first in row 1\. A view is there"),
+         r"2 samples have NaN in some but not all columns of view 'a', the first in row 1\. A view must be complete"),
         ([[1.0, np.nan], [2.0, np.nan]], {"a": 0, "b": 1}, r"all training samples lack the view 'b'"),
         ([[1.0, np.inf], [2.0, 1.0]], "each", "infinity"),
     ],

@@ -84,7 +84,7 @@ def test_estimators_and_files(kind, tmp_path):
     np.testing.assert_allclose(found, getattr(dense, says)(COUNTS), atol=1e-6)
     save_model(model, tmp_path / "model.skops")
     np.testing.assert_array_equal(getattr(load_model(tmp_path / "model.skops"), says)(WORDS), found)
-    with pytest.raises(TypeError, match="`X` must be a dense array, as that of training; got a sparse one"):
+    with pytest.raises(TypeError, match="`X` must be a dense array, as in training; got a sparse one"):
         dense.predict(WORDS)
 
 

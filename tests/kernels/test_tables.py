@@ -232,7 +232,7 @@ def test_unseen_categories_are_like_none():
     one, two = (model.predict_latent(CLINIC[:1].assign(site=site)) for site in ("east", "moon"))
     assert one == two
     with pytest.warns(
-        UserWarning, match=r"categories of training in 'site', .*; got none of them, but .'east'."
+        UserWarning, match=r"categories of training in 'site', .*; got only unseen ones, .'east'."
     ):
         model.predict(CLINIC.assign(site="east"))
     with warnings.catch_warnings():

@@ -199,7 +199,7 @@ def test_missing_labels_among_words_are_told(table, tmp_path):
     fit = ["fit", tmp_path / "data.csv", "--target", "grade", "--out", tmp_path / "run"]
     table.assign(grade=["mild", "severe", "None"] * 20, code=1).to_csv(tmp_path / "data.csv", index=False)
     code, stdout, stderr = run(*fit)
-    assert "'None' in 'grade' is a class here. If it stands for no label" in stdout
+    assert "'None' in 'grade' is a class here. If it means a missing label" in stdout
     assert code == 2  # before the fit
     assert "column 'code' holds the same value" in stderr
     table.assign(grade=["1", "2", "None"] * 20).to_csv(tmp_path / "data.csv", index=False)

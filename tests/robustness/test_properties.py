@@ -30,7 +30,7 @@ pytestmark = [
     pytest.mark.family("properties"),
     pytest.mark.filterwarnings("ignore::bayesmkl.kernels.KernelQualityWarning"),  # kernels are random
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),  # fits are short
-    pytest.mark.filterwarnings("ignore:.*clusters are the nearest of no training sample:UserWarning"),
+    pytest.mark.filterwarnings("ignore:.*clusters are not the nearest of any training sample:UserWarning"),
     pytest.mark.filterwarnings(
         "ignore:LDMKLClassifier predicts .* for all training samples:UserWarning"
     ),  # constant ones

@@ -32,7 +32,7 @@ pytestmark = [
     pytest.mark.family("properties"),
     pytest.mark.filterwarnings("ignore::bayesmkl.kernels.KernelQualityWarning"),  # kernels are random
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),  # sweeps are few
-    pytest.mark.filterwarnings("ignore:.*clusters are the nearest of no training sample:UserWarning"),
+    pytest.mark.filterwarnings("ignore:.*clusters are not the nearest of any training sample:UserWarning"),
 ]
 TOLERANCE = 2e-3  # of the largest score, at machines' tolerances of 1e-7
 SETTINGS = {"tol": 1e-7, "max_iter": 2000, "epsilon": 0.02, "gap_tol": 1e-6}

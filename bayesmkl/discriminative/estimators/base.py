@@ -80,7 +80,7 @@ class RegularizationPath(NamedTuple):
         return np.stack([model.kernel_weights_ for model in self.models])
 
     def to_frame(self) -> Any:
-        """Return a table of what the fits took and gave.
+        """Return a table with one row per fit.
 
         Returns
         -------
@@ -339,8 +339,8 @@ class BaseDiscriminative(KernelMachine):
         stack, y = self._fit_stack(X, y, counts=counts, **check_y)
         if self.clipping_ is not None:
             raise ValueError(
-                '`sample_weight` must be None where `indefinite="clip"` clips kernels, whose eigenvalues count every '
-                "sample once; got kernels that are not positive semidefinite. Leave them out, or repeat samples."
+                '`sample_weight` must be None where `indefinite="clip"` clips kernels, because eigenvalues cannot be '
+                "weighted; got kernels that are not positive semidefinite. Leave them out, or repeat samples."
             )
         return stack, y, counts
 
@@ -564,7 +564,7 @@ class NoveltyDetector(OutlierMixin, BaseDiscriminative):
         return self
 
     def score_samples(self, X: Samples) -> np.ndarray:
-        """Return the scores `s` of the rows of `X`, high for what resembles the training samples.
+        """Return the scores `s` of the rows of `X`, high for rows that resemble the training samples.
 
         Parameters
         ----------

@@ -95,8 +95,8 @@ class BySuccess(FeatureGatedClassifier):
         """Raise for features of gates that see kernels."""
         if given is not None and isinstance(self.gate_kernel, str) and self.gate_kernel == OWN:
             raise ValueError(
-                f'`{name}` must be None with `gate_kernel="own"`, where gates see the kernels only; got '
-                f"{shown(given)}. Give them a kernel: `gate_kernel=Gaussian(width=1)`."
+                f'`{name}` must be None with `gate_kernel="own"`, with which gates depend on the kernels '
+                f"only; got {shown(given)}. Give them a kernel: `gate_kernel=Gaussian(width=1)`."
             )
 
     def _refuse_gate_features(self, gate_features: ArrayLike | None, has_samples: bool) -> None:
@@ -137,8 +137,8 @@ class BySuccess(FeatureGatedClassifier):
             if named and (features == features[0]).all():
                 given = "`gate_features`" if X is None else f"`gate_columns` {shown(self.gate_columns)}"
                 raise ValueError(
-                    f"{given} must differ between training samples, else gates are the same everywhere; got "
-                    f"{shown(features[0])} in all {len(features)}. Leave them out, or name other columns."
+                    f"{given} must differ between training samples, because otherwise gates are the same everywhere; "
+                    f"got {shown(features[0])} in all {len(features)}. Leave them out, or name other columns."
                 )
             offered = [Gaussian(relative_width=width) for width in (WIDTHS if named else (1.0,))]
             kernels = [self.gate_kernel] if isinstance(self.gate_kernel, Kernel) else offered
@@ -189,7 +189,7 @@ class BySuccess(FeatureGatedClassifier):
         found = indefinite_kernels(stack, bank.kernels_known_psd_, SINGLE_PRECISION)
         if found:
             described = describe_indefinite(stack, list(bank.kernel_names_), found)
-            raise ValueError(f"`gate_kernel` must be positive semidefinite; got {described}. A Gaussian is.")
+            raise ValueError(f"`gate_kernel` must be positive semidefinite; got {described}. Use a Gaussian.")
         return [one_kernel.PrecomputedKernel(stack[0])]
 
     def _sorted_samples(self, training: Rows, target: np.ndarray) -> np.ndarray:

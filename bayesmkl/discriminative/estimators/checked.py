@@ -35,8 +35,8 @@ def check_above_rounding(name: str, value: float, stack: KernelColumns) -> None:
     smallest = ROUNDING * float(np.max(np.mean(stack.diagonal(), axis=-1)))
     if value < smallest:
         raise ValueError(
-            f"`{name}` must be at least {smallest:.1e} with these kernels, whose rounding errors are as large; got "
-            f"{value:g}. Raise it, or normalize the kernels."
+            f"`{name}` must be at least {smallest:.1e} with these kernels, because their rounding errors are "
+            f"as large; got {value:g}. Raise it, or normalize the kernels."
         )
 
 
@@ -181,7 +181,7 @@ class KernelMachine(KernelParameters):
             what = f"stopped after max_iter={max_iter} steps with {gap}"
             remedy = "Increase `max_iter`, or `tol` if this is accurate enough."
         else:
-            what = f"stopped with {gap}, where errors of the SVMs inside hide further progress"
+            what = f"stopped with {gap}, because numerical errors of the SVMs hide further progress"
             simpler = "lower `C`" if self.PATH_PARAMETER == "C" else f"raise `{self.PATH_PARAMETER}`"
             remedy = f"Normalize the kernels, {simpler}, or raise `tol` if this is accurate enough."
         warn_user(f"{type(self).__name__} {what}, above tol={tol:g}. {remedy}", ConvergenceWarning)

@@ -32,7 +32,7 @@ LANDMARK_MEANS = {"span": clmkl.landmark_kmeans, "sample": clmkl.sample_kmeans}
 @dataclass(eq=False, repr=False, kw_only=True)
 @fill_docs(CLASSIFIER)
 class CLMKLClassifier(LocalizedClassifier):
-    r"""C-LMKL: kernel weights of their own for every cluster of samples, found by a convex problem.
+    r"""C-LMKL: separate kernel weights for every cluster of samples, from a convex problem.
 
     .. math:: \min_{\beta \ge 0, w, b} \; \tfrac12 \sum_r \sum_m \frac{\|w_{rm}\|^2}{\beta_{rm}}
        + C \sum_i \max\big(0, 1 - y_i f(x_i)\big) , \qquad \|\beta_r\|_p \le 1 \;\; \forall r ,
@@ -314,7 +314,7 @@ def _warn_of_empty_clusters(distances: np.ndarray) -> None:
     n_clusters, used = len(distances), len(np.unique(distances.argmin(axis=0)))
     if used < n_clusters:
         warn_user(
-            f"{n_clusters - used} of n_clusters={n_clusters} clusters are the nearest of no training sample, as "
-            "samples coincide or are in few places; such clusters share the members of others. Lower `n_clusters`.",
+            f"{n_clusters - used} of n_clusters={n_clusters} clusters are not the nearest of any training sample, "
+            "because many samples coincide. These clusters share the members of others. Lower `n_clusters`.",
             UserWarning,
         )

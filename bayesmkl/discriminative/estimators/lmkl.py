@@ -149,8 +149,8 @@ class LearnedGates(LocalizedParameters):
         own = callable(getattr(gating, "gates", None)) and "gating" not in gating.get_params(deep=False)
         if not is_classifier(gating) or not own:
             raise ValueError(
-                f"`gating` must be a classifier with gates of its own, such as SwMKLClassifier(); got {name}. Of "
-                "another LMKL, pass its own `gating`."
+                "`gating` must be a classifier with gates of its own, such as SwMKLClassifier(); got "
+                f"{name}. For another LMKL, pass its `gating`."
             )
         if not is_classifier(self):
             raise ValueError(
@@ -162,7 +162,7 @@ class LearnedGates(LocalizedParameters):
             )
         if self.gate_columns is not None and not gates.sees_features:
             raise ValueError(
-                f"`gate_columns` must be None with gates of {name}, which see the kernels only; got "
+                f"`gate_columns` must be None with gates of {name}, which depend on the kernels only; got "
                 f"{shown(self.gate_columns)}. Leave the columns out of `views` instead."
             )
         return gates
@@ -201,7 +201,7 @@ class LearnedGates(LocalizedParameters):
         if fitting and given and not self.gating_.sees_features:
             name = type(self.gating_.model).__name__
             raise ValueError(
-                f"`gate_features` must be None with gates of {name}, which see the kernels only; got an array."
+                f"`gate_features` must be None with gates of {name}, which depend on the kernels only; got an array."
             )
         if fitting:
             return given or self.gate_columns is not None
@@ -255,7 +255,7 @@ class LearnedGates(LocalizedParameters):
             remedy = f"above tol={self.tol:g}. Increase `max_iter`, or `tol` if this is accurate enough."
         else:
             accurate = "Lower `mwu_epsilon`" if self.svm == "mwu" else "Normalize the kernels, lower `C`"
-            what = "stopped where errors of the SVMs hide progress that the gradient promises"
+            what = "stopped because numerical errors of the SVMs hide further progress"
             remedy = f"above tol={self.tol:g}. {accurate}, or raise `tol`."
         warn_user(f"{type(self).__name__} {what}, {remedy}", ConvergenceWarning)
 
@@ -280,7 +280,7 @@ class LMKLClassifier(LearnedGates, FeatureGatedClassifier):
     Parameters
     ----------
     kernels : KernelBank, "precomputed" or None, default=None
-        A bank is cloned and fitted on `X`. With "precomputed", `X` is a stack of kernels of shape
+        A bank is cloned and fitted to `X`. With "precomputed", `X` is a stack of kernels of shape
         (n_samples, n_train, n_kernels), or (n_samples, n_train) for one kernel, and the features of the gates are
         passed as `gate_features`. None is ``KernelBank()``.
     %(indefinite)s

@@ -115,11 +115,11 @@ class ByRule(BaseDiscriminative):
         return self._rule.checked().learn(training, targets, svm, start, on_step)
 
     def gates(self, X: Samples | None = None) -> np.ndarray:
-        r"""Return the same gates for every row, :math:`\sqrt{d_m}`; a product of kernels has none, and is refused."""
+        r"""Return the same gates for every row, :math:`\sqrt{d_m}`; raise for products of kernels."""
         if not self._rule.is_sum:
             raise ValueError(
-                '`combination` must be "sum" for gates: a product of kernels is no weighted sum of them; '
-                'got "product". Look at `kernel_weights_`.'
+                '`combination` must be "sum" for gates, because a product of kernels is not a weighted sum '
+                'of them; got "product". Look at `kernel_weights_`.'
             )
         return super().gates(X)
 
@@ -241,7 +241,7 @@ class RegressorParameters(RegressorByRule):
 @fill_docs(CLASSIFIER)
 @dataclass(eq=False, repr=False, kw_only=True)
 class MKLClassifier(ClassifierParameters):
-    r"""Support vector machine on a combination of kernels whose weights a rule finds.
+    r"""Support vector machine on a combination of kernels, weighted by a rule.
 
     .. math:: f(x) = \sum_i \alpha_i y_i K(x, x_i) + b, \qquad K = \sum_m d_m K_m
 
@@ -318,7 +318,7 @@ class MKLClassifier(ClassifierParameters):
 @fill_docs(REGRESSOR, MKLClassifier)
 @dataclass(eq=False, repr=False, kw_only=True)
 class MKLRegressor(RegressorParameters):
-    r"""Support vector regression on a combination of kernels whose weights a rule finds.
+    r"""Support vector regression on a combination of kernels, weighted by a rule.
 
     .. math:: f(x) = \sum_i v_i K(x, x_i) + b, \qquad K = \sum_m d_m K_m
 
@@ -383,7 +383,7 @@ class MKLRegressor(RegressorParameters):
 @fill_docs(REGRESSOR, MKLClassifier)
 @dataclass(eq=False, repr=False, kw_only=True)
 class MKLOneClass(ByRule, NoveltyDetector):
-    r"""Novelty detection with a one-class SVM on a combination of kernels whose weights a rule finds.
+    r"""Novelty detection with a one-class SVM on a combination of kernels, weighted by a rule.
 
     .. math:: J = \min_{w, \rho} \; \tfrac12 \|w\|^2 - \rho
        + \tfrac{1}{2 \lambda} \sum_i \max(0, \rho - \langle w, \phi(x_i) \rangle)^2, \qquad K = \sum_m d_m K_m

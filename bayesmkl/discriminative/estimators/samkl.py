@@ -26,7 +26,7 @@ from bayesmkl.kernels.stacks.dense import DenseStack
 @dataclass(eq=False, repr=False, kw_only=True)
 @fill_docs(CLASSIFIER)
 class SAMKLClassifier(LocalizedClassifier):
-    r"""Multiple kernel learning that switches kernels off for single samples.
+    r"""SAMKL: multiple kernel learning that switches kernels off for single samples.
 
     .. math:: \min_{H, \tau, \gamma, \omega, b} \; \tfrac12 \sum_m \frac{\|\omega_m\|^2}{\gamma_m}
        + C \sum_i \max\Big(0, 1 - \frac{y_i f(x_i)}{\tau_i}\Big), \qquad

@@ -17,7 +17,7 @@ DISCRIMINATIVE = ESTIMATOR | entries(
     intercept_ : float
         The intercept `b`.
     support_fraction_ : float
-        Their share of the training samples.
+        Fraction of the training samples that are support vectors.
     objective_history_ : ndarray of shape (n_iter_,)
         Objective after every step; it never rises.
     duality_gap_ : float
@@ -34,8 +34,8 @@ DISCRIMINATIVE = ESTIMATOR | entries(
     X, Z : array-like or DataFrame of shape (n_rows, n_features), or kernels
         Samples, as in `gates`; None is for the training samples.
     sample_weight : array-like of shape (n_samples,), default=None
-        Weights of the samples: two is the same sample twice, zero is none. The regularization parameter of a sample
-        is `C` times its weight, and kernels of a bank and alignments count it so often. None: one each.
+        Weights of the samples: 2 equals a duplicated sample, 0 removes it. They multiply `C`, and count in
+        the statistics of kernels and in alignments. None: one each.
     y:labels : array-like of shape (n_samples,)
         Labels of at least two classes.
     y:target : array-like of shape (n_samples,)
@@ -60,7 +60,7 @@ CLASSIFIER = DISCRIMINATIVE | entries(
         Factors of `C` by label, for all samples of a class; one for labels that are not in it. "balanced": inverse to
         the sum of the `sample_weight` of the class, with mean one over the samples. None: one.
     multiclass : {"one-versus-rest", "shared"}, default="one-versus-rest"
-        Of more than two classes: kernel weights of its own for every class against the rest, or one set for all.
+        With more than two classes: separate kernel weights for every class against the rest, or one set for all.
 
     classes_ : ndarray of shape (n_classes,)
         Labels. With more than two, attributes marked * have a leading axis of length n_classes (or are tuples), those
@@ -89,9 +89,9 @@ REGRESSOR = DISCRIMINATIVE | entries(
     r"""
     C : float, default=None
         Penalty of deviations beyond `epsilon`, :math:`C > 0`, in units of the target for kernels of about unit
-        self-similarity. None: its standard deviation, so that its unit and origin do not matter.
+        self-similarity. None: the standard deviation of the target.
     epsilon : float, default=None
-        Deviations up to this cost nothing, in units of the target. None: a tenth of its standard deviation.
+        Smaller deviations are not penalized; in units of the target. None: a tenth of its standard deviation.
     tol:libsvm : float, default=1e-3
         Tolerance of LibSVM, the largest violation of its optimality conditions in standard deviations of the target.
 

@@ -266,7 +266,7 @@ def _graph_kernels(
             kernels[m] = graph_kernel(checked, constant)
         except np.linalg.LinAlgError as error:
             raise ValueError(
-                f"`laplacians[{m}]` has functions other than constants on connected components that cost nothing; "
-                "a graph with negative weights can. Leave negative weights out."
+                f"`laplacians[{m}]` does not penalize some functions that vary within a connected component, "
+                "which happens with negative weights. Leave negative weights out."
             ) from error
     return DenseStack(kernels)

@@ -442,8 +442,9 @@ class OptimalKernel(WeightRule):
         stack, counts = training.stack, training.weights.counts
         if counts is not None and self.method in ALTERNATING:
             raise ValueError(
-                f'`sample_weight` must be None with `method="{self.method}"`, which weights pairs by duals: copies '
-                'of a sample share its dual in no fixed way. Use "qp" or "ratio", or repeat samples.'
+                f'`sample_weight` must be None with `method="{self.method}"`, which weights pairs by dual '
+                'coefficients, and copies of a sample may share these in many ways. Use "qp" or "ratio", or '
+                "repeat samples."
             )
         if self.method == "ratio":
             return training
