@@ -168,7 +168,9 @@ def values(n: int, inference: Any) -> tuple[str, list[dict[str, Any]]]:
         lines.append(f"view {v}: promised {promised.mean():.3f}")
         for by, own in zip(("the model", "a refit"), found, strict=True):
             error = (promised - own).std() / np.sqrt(n)
-            lines[-1] += f"; by {by} {own.mean():.3f} (difference {(promised - own).mean():.3f} ± {error:.3f})"
+            lines[-1] += (
+                f"; by {by} {own.mean():.3f} (difference {(promised - own).mean():.3f} ± {error:.3f})"
+            )
     return "\n".join(lines), rows
 
 
@@ -178,12 +180,12 @@ def main() -> None:
     options_parser.add_argument("--power", type=int, default=N_POWER, help="sets with a signal; 0: none")
     options_parser.add_argument("--family", choices=(*FAMILIES, "all"), default="all", help="of outcomes")
     options_parser.add_argument("--refits", type=int, default=N_POWER, help="of these with refits")
-    options_parser.add_argument("--values", type=int, default=24, help="sets for the value of a view; 0: none")
+    options_parser.add_argument(
+        "--values", type=int, default=24, help="sets for the value of a view; 0: none"
+    )
     options = options_parser.parse_args()
     n_null, n_power, n_refits, n_values = (
-        (1, 1, 1, 1)
-        if options.fast
-        else (options.simulations, options.power, options.refits, options.values)
+        (1, 1, 1, 1) if options.fast else (options.simulations, options.power, options.refits, options.values)
     )
     inference: Any = Marginal(n_points=100, n_draws=100) if options.fast else "marginal"
     chosen = FAMILIES if options.family == "all" else (options.family,)

@@ -330,7 +330,11 @@ def test_one_view_has_the_verdict_of_all_and_bounds_have_none(regression_model):
             "a predicts the outcome; no evidence for c and d; evidence against b; not tested: e.",
         ),
         (9.0, {"a": 4.0}, "a predicts the outcome."),
-        (9.0, {"a": 0.1, "b": 0.2}, "These views predict the outcome (log Bayes factor 9.0); the data do not"),
+        (
+            9.0,
+            {"a": 0.1, "b": 0.2},
+            "These views predict the outcome (log Bayes factor 9.0); the data do not",
+        ),
         (np.nan, {"a": np.nan}, "Whether these views predict the outcome was not tested"),
     ],
 )
