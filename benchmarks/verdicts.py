@@ -10,9 +10,9 @@
 
 * Value of a view: 60 samples with sin(2 x) from one view, .7 x from the other, and noise of standard deviation .4.
   What `value_of_view` promises for 100 new samples is compared with how much the log loss of 1000 falls from
-  predictions without the view to those with it; seeds 0, 1, ... "By the model" both are those of the same model, which
-  is what is promised. "By a refit" those without the view are those of a model that was fitted without it, which
-  knows less of the other view's function.
+  predictions without the view to those with it; seeds 0, 1, ... "By the model" both are those of the same model,
+  which is what is promised. "By a refit" those without the view are those of a model that was fitted without it,
+  which knows less of the other view's function.
 
 Models and kernels are the defaults. Intervals are exact ones of 95 % (Clopper and Pearson).
 

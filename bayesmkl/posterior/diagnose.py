@@ -60,7 +60,7 @@ N_PERMUTED = 999  # random orders of the residuals
 RARE = 0.01  # how often spread that is equal is called unequal
 NOT_JUDGED = {  # outcomes whose calibration is judged elsewhere
     "counts": "Counts are discrete: their places in distributions are not uniform. Compare `elpd` of likelihoods.",
-    "times": "Censored times are not known, so that nobody can count how often intervals hold them. Compare predicted "
+    "times": "Censored times are not known, so nobody can count how often intervals hold them. Compare predicted "
     "with observed survival of held-out rows by `bayesmkl.evaluation.survival_calibration`.",
 }
 AGAINST_NARROW = "Add kernels that can follow the data, or look for outliers."

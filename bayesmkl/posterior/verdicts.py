@@ -68,9 +68,9 @@ def verdicts(model: BaseEstimator) -> dict[str, Verdict]:
         By names of views, or of kernels where these were precomputed and have none; first "all views", which compares
         the model with one without kernels. A view is compared with the model of the other views: it is not needed
         where others say the same, and its word is no better than "no evidence" where all views have none. Log Bayes
-        factors are NaN, and the word is "not tested", where there is no evidence to compare: of BEMKL, with landmarks,
-        of several classes, of Markov chains, and of single views where there are more than 32. Use :func:`relevance`
-        there.
+        factors are NaN, and the word is "not tested", where there is no evidence to compare: of BEMKL, with
+        landmarks, of several classes, of Markov chains, and of single views where there are more than 32. Use
+        :func:`relevance` there.
 
     Raises
     ------

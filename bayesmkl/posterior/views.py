@@ -462,9 +462,10 @@ def value_of_view(
 
     Expectations are right on average over data sets, not for each. In 24 data sets of 60 samples, the log loss
     changed by -0.49 on average where -0.50 and -0.47 were expected of two views, but the two typically differed by
-    0.13 in a single data set. A model that is fitted without the view may predict worse than this model does without it,
-    since the view tells which part of the target is not that of the others. For a view without any effect a small fall is expected and a small rise found, as its weight is never
-    certain to be zero. Rank by these values, and test on held-out samples before you count on their size.
+    0.13 in a single data set. A model that is fitted without the view may predict worse than this model does without
+    it, since the view tells which part of the target is not that of the others. For a view without any effect a small
+    fall is expected and a small rise found, as its weight is never certain to be zero. Rank by these values, and test
+    on held-out samples before you count on their size.
 
     A width can grow: a point where little is known of the function says that less is known than was believed on
     average.
