@@ -117,8 +117,8 @@ def relevance(
           the row; NaN of fits without importance weights;
         * ``verdict``: "clear" where ``log_evidence_diff`` is above 3, "weak" from 1 to 3, "no evidence" from -1 to 1,
           "evidence against" below. "No evidence" is not evidence of absence, and a view is not needed where others
-          say the same; if all views have none, a single one has none. Without a view the part "views together" is that
-          of the others;
+          say the same; if all views have none, a single one has none. Without a view the part "views together" is
+          that of the others;
         * ``verdict_by``: "evidence", or "elpd" where there is none: then "clear" is an ``elpd_diff`` above two
           standard errors, and all else "no evidence".
 
