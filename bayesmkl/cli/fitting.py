@@ -321,8 +321,9 @@ def _print_tables(found: dict[str, pd.DataFrame]) -> None:
         title = (
             f"{table['selected'].sum()} of {len(table)} {of}s in the model, at most {rate} of them falsely"
         )
-        shown = table if not table["selected"].any() else table[table["selected"]]
-        tables.show(title, shown.head(10)[[of, "prob_included", "alternative"]].fillna(""))
+        chosen = table["selected"] | table["credible_set"].notna()
+        shown = (table[chosen] if chosen.any() else table).astype({"credible_set": object}).fillna("")
+        tables.show(title, shown.head(10)[[of, "prob_included", "credible_set"]])
     if "effects" in found:
         table = found["effects"]
         title = f"Effects of columns of the design, with 94 % intervals by {table['interval_by'].iloc[0]}"

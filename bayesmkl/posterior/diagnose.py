@@ -35,7 +35,7 @@ from bayesmkl.posterior.explained import noise_variances, part_variances
 from bayesmkl.posterior.fitted import FittedBEMKL, fitted_bemkl, public
 from bayesmkl.posterior.loo import LeaveOneOut, leave_one_out, leave_one_out_by_cavities
 from bayesmkl.posterior.refine import PLURALS, valid_intervals, why_not_sampled
-from bayesmkl.posterior.relevance import LARGE, PREDICTS, ProcessRefits, relevance, why_no_refits
+from bayesmkl.posterior.relevance import AGAINST, LARGE, PREDICTS, ProcessRefits, relevance, why_no_refits
 from bayesmkl.posterior.tables import kernel_table
 
 FEWEST_DRAWS = 100
@@ -64,7 +64,8 @@ N_PERMUTED = 999  # random orders of the residuals
 RARE = 0.01  # how often spread that is equal is called unequal
 NOT_JUDGED = {  # outcomes whose calibration is judged elsewhere
     "counts": "Counts are discrete: their places in distributions are not uniform. Compare `elpd` of likelihoods.",
-    "times": "Of censored times `bayesmkl.evaluation.survival_calibration` says how often held-out events came.",
+    "times": "Censored times are not known, so nobody can count how often intervals hold them. Compare predicted "
+    "with observed survival of held-out rows by `bayesmkl.evaluation.survival_calibration`.",
 }
 # By models: the posterior that was examined, and the call that would predict better, if there is one.
 ADVICE: WeakKeyDictionary[BaseEstimator, tuple[Any, str]] = WeakKeyDictionary()
@@ -649,10 +650,11 @@ def signal_section(
     signal, values["evidence"] = row["verdict"] in PREDICTS, row["verdict"]
     by_elpd = row["verdict_by"] == "elpd"
     by = "by left-out samples, since this model has no evidence" if by_elpd else "by the log Bayes factor"
+    start = "Evidence against the claim" if row["verdict"] == AGAINST else "No evidence"
     advice = (
         f"The kernels predict the outcome ({row['verdict']}, {by}). `relevance` says which views that needs."
         if signal
-        else f"No evidence that the kernels predict the outcome ({by}). Shares divide what may be nothing: do not "
+        else f"{start} that the kernels predict the outcome ({by}). Shares divide what may be nothing: do not "
         "read them. More samples may show what these do not."
     )
     return checks.Section("signal", "Signal", values, lines, "good" if signal else "caution", advice)

@@ -67,7 +67,7 @@ THROUGH_LANDMARKS = (
 CLEAR_FROM = 3.0  # log Bayes factor from which on a verdict is "clear"
 WEAK_FROM = 1.0  # and "weak"
 AGAINST_BELOW = -1.0  # below it there is evidence against the view
-CLEAR, WEAK, NO_EVIDENCE, AGAINST, UNKNOWN = "clear", "weak", "no evidence", "evidence against", "not shown"
+CLEAR, WEAK, NO_EVIDENCE, AGAINST, UNKNOWN = "clear", "weak", "no evidence", "evidence against", "not tested"
 PREDICTS = (CLEAR, WEAK)
 LARGE = (
     2.0  # standard errors of a difference in accuracy, beyond which it is "clear" where there is no evidence
@@ -121,7 +121,8 @@ def relevance(
           the row; NaN of fits without importance weights;
         * ``verdict``: "clear" where ``log_evidence_diff`` is above 3, "weak" from 1 to 3, "no evidence" from -1 to 1,
           "evidence against" below. "No evidence" is not evidence of absence, and a view is not needed where others
-          say the same. Without a view the part "views together" is that of the others;
+          say the same; if all views have none, a single one has none. Without a view the part "views together" is
+          that of the others;
         * ``verdict_by``: "evidence", or "elpd" where there is none: then "clear" is an ``elpd_diff`` above two
           standard errors, and all else "no evidence".
 
@@ -199,6 +200,8 @@ def relevance(
     for name, mask, without in zip([ALL, *names], kept, found, strict=True):
         difference = own.ahead_of(without)
         verdict = verdict_of(difference, fitted.inference == "vb")
+        if rows:
+            verdict["verdict"] = word_beside(verdict["verdict"], rows[0]["verdict"])
         share = {"without": name, "share": float(shares[~mask].sum())}
         rows.append(share | difference | {"pareto_k": without.pareto_k} | verdict)
     table = pd.DataFrame(rows)
@@ -428,18 +431,23 @@ def word_of(log_bayes_factor: float) -> str:
     """Return the word for a log Bayes factor.
 
     Above 3 the evidence is "clear" (odds of 20 to 1), from 1 to 3 "weak", from -1 to 1 there is "no evidence" either
-    way, and below -1 "evidence against". NaN is "not shown".
+    way, and below -1 "evidence against". NaN is "not tested".
 
     Examples
     --------
     >>> [word_of(value) for value in (4.0, 2.0, 0.0, -2.0, float("nan"))]
-    ['clear', 'weak', 'no evidence', 'evidence against', 'not shown']
+    ['clear', 'weak', 'no evidence', 'evidence against', 'not tested']
     """
     if np.isnan(log_bayes_factor):
         return UNKNOWN
     if log_bayes_factor > WEAK_FROM:
         return CLEAR if log_bayes_factor > CLEAR_FROM else WEAK
     return NO_EVIDENCE if log_bayes_factor >= AGAINST_BELOW else AGAINST
+
+
+def word_beside(word: str, every: str) -> str:
+    """Return the word for a view beside that for all: where these have no evidence, its own is a lucky one."""
+    return NO_EVIDENCE if word in PREDICTS and every in (NO_EVIDENCE, AGAINST) else word
 
 
 def verdict_of(difference: dict[str, float], is_bound: bool) -> dict[str, str]:

@@ -35,6 +35,7 @@ from bayesmkl._utils.validation import check_flag, check_probability
 from bayesmkl.bemkl.nonnegative import CutOffNormals, CutOffPair, NonnegativeReadout
 from bayesmkl.gp.design import FittedDesign
 from bayesmkl.gp.reading import HyperDraws
+from bayesmkl.outcomes import PiecewiseHazard
 from bayesmkl.posterior.explained import ALL, NOISE, Explained, explained_draws, unit_of
 from bayesmkl.posterior.fitted import FittedBEMKL, evenly, fitted_bemkl, public
 
@@ -182,6 +183,8 @@ def effect_table(model: BaseEstimator, ci_prob: float = 0.94, *, levels: bool = 
           its levels; "slope", that of the differences between levels in the effect of one more unit;
         * ``mean``, ``std``, ``lower``, ``upper``: posterior mean, standard deviation, ends of the equal-tailed
           interval;
+        * ``time_ratio``, or ``hazard_ratio`` under piecewise constant hazards, and its ``_lower`` and ``_upper``: of
+          times only, ``exp`` of the effects and of the ends of their intervals; NaN of standard deviations;
         * ``prob_positive``: posterior probability that the effect is positive; NaN of standard deviations;
         * ``mean_mcse``, ``lower_mcse``, ``upper_mcse``: Monte Carlo standard errors, as in :func:`kernel_table`;
         * ``interval_by``: the inference that made the intervals.
@@ -227,7 +230,13 @@ def effect_table(model: BaseEstimator, ci_prob: float = 0.94, *, levels: bool = 
     rows = (_levels if levels else _terms)(fitted, design)
     about, values = [row for row, _ in rows], np.column_stack([values for _, values in rows])
     signed = None if levels else np.array([row["kind"] == "covariate" for row in about])
-    return table_of_draws(fitted, about, values, ci_prob, signed)
+    table = table_of_draws(fitted, about, values, ci_prob, signed)
+    if fitted.outcome == "times":
+        ratio = "hazard_ratio" if isinstance(fitted.estimator.likelihood_, PiecewiseHazard) else "time_ratio"
+        of_effects = np.exp(table[["mean", "lower", "upper"]].to_numpy())
+        of_effects[[] if signed is None else ~signed] = np.nan
+        table[[ratio, f"{ratio}_lower", f"{ratio}_upper"]] = of_effects
+    return table
 
 
 @public

@@ -20,6 +20,7 @@ from bayesmkl.posterior.relevance import (
     UNKNOWN,
     ProcessRefits,
     why_no_refits,
+    word_beside,
     word_of,
 )
 
@@ -36,8 +37,8 @@ class Verdict(NamedTuple):
     ----------
     log_bayes_factor : float
         Log evidence of the model minus that of the model without the view, in nats; NaN where it is not known.
-    word : {"clear", "weak", "no evidence", "evidence against", "not shown"}
-        "not shown" where the log Bayes factor is not known.
+    word : {"clear", "weak", "no evidence", "evidence against", "not tested"}
+        "not tested" where the log Bayes factor is not known.
     """
 
     log_bayes_factor: float
@@ -67,9 +68,9 @@ def verdicts(model: BaseEstimator) -> dict[str, Verdict]:
         By names of views, or of kernels where these were precomputed and have none; first "all views", which compares
         the model with one without kernels. A view is compared with the model of the other views: it is not needed
         where others say the same, and its word is no better than "no evidence" where all views have none. Log Bayes
-        factors are NaN, and the word is "not shown", where there is no evidence to compare: of BEMKL, with landmarks,
-        of several classes, of Markov chains, and of single views where there are more than 32. Use :func:`relevance`
-        there.
+        factors are NaN, and the word is "not tested", where there is no evidence to compare: of BEMKL, with
+        landmarks, of several classes, of Markov chains, and of single views where there are more than 32. Use
+        :func:`relevance` there.
 
     Raises
     ------
@@ -129,9 +130,8 @@ def _verdicts(fitted: FittedBEMKL) -> dict[str, Verdict]:
                 larger, smaller, positions, draws.coordinates, draws.probability
             )
         gain = float(estimator.log_evidence_ - estimator._in_nats(log_evidence))
-        found[name] = unknown if pareto_k > HOPELESS_K else Verdict(gain, word_of(gain))
-        if found[name].predicts and found[ALL_VIEWS].word in (NO_EVIDENCE, AGAINST):
-            found[name] = Verdict(gain, NO_EVIDENCE)  # one of several, the best of which looks good by chance
+        word = word_beside(word_of(gain), found[ALL_VIEWS].word)
+        found[name] = unknown if pareto_k > HOPELESS_K else Verdict(gain, word)
     return found
 
 
@@ -154,12 +154,11 @@ def sentence(found: Mapping[str, Verdict]) -> str:
     'No evidence that these views predict the outcome (log Bayes factor -0.4).'
     >>> found = {"age": Verdict(9.0, "clear"), "genes": Verdict(2.0, "weak"), "proteins": Verdict(0.1, "no evidence")}
     >>> sentence({"all views": Verdict(12.0, "clear")} | found)
-    'age and genes predict the outcome; proteins: not shown.'
+    'age and genes predict the outcome; no evidence for proteins.'
     """
     every = found[ALL_VIEWS]
     views = {name: verdict for name, verdict in found.items() if name != ALL_VIEWS}
     shown = [name for name, verdict in views.items() if verdict.predicts]
-    others = [name for name in views if name not in shown]
     if every.word == UNKNOWN:
         return "Whether these views predict the outcome was not tested: this model has no evidence."
     if not every.predicts:
@@ -168,11 +167,13 @@ def sentence(found: Mapping[str, Verdict]) -> str:
             f"{start} that these views predict the outcome (log Bayes factor {every.log_bayes_factor:.1f})."
         )
     if not shown:
-        which = "; which of them was not shown" if len(views) > 1 else ""
+        which = "; the data do not tell which of them" if len(views) > 1 else ""
         return f"These views predict the outcome (log Bayes factor {every.log_bayes_factor:.1f}){which}."
     verb = "predicts" if len(shown) == 1 else "predict"
-    rest = f"; {_listed(others)}: not shown" if others else ""
-    return f"{_listed(shown)} {verb} the outcome{rest}."
+    starts = {NO_EVIDENCE: "no evidence for ", AGAINST: "evidence against ", UNKNOWN: "not tested: "}
+    others = {start: [n for n, own in views.items() if own.word == word] for word, start in starts.items()}
+    rest = [f"{start}{_listed(names)}" for start, names in others.items() if names]
+    return f"{'; '.join([f'{_listed(shown)} {verb} the outcome', *rest])}."
 
 
 def _listed(names: list[str]) -> str:

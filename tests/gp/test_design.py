@@ -31,7 +31,7 @@ from bayesmkl.gp.reading import PriorParts, draw_scores
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.outcomes import Gaussian
 from bayesmkl.persistence import load_model, save_model
-from bayesmkl.posterior import diagnose, effect_table, relevance, to_datatree
+from bayesmkl.posterior import contrast, diagnose, effect_table, relevance, to_datatree
 
 N = 60
 FEW = Marginal(n_points=100, n_draws=200)
@@ -348,6 +348,12 @@ def test_slopes_of_groups_on_labels_grades_and_times():
         slopes = effect_table(model, levels=True).query("kind == 'slope'")["mean"]
         assert (np.diff(slopes) > 0.0).all()
         assert rows.loc[2, "mean"] > rows.loc[1, "mean"]
+        assert ("time_ratio" in rows) == isinstance(model, GPMKLSurvival)
+    assert rows["time_ratio"].isna().tolist() == [False, True, True]
+    longer = contrast(model, [[0.0, 0.0, 1.0, 99]], [[0.0, 0.0, 0.0, 99]]).loc[0]  # of a group that is new
+    assert rows.loc[0, "time_ratio"] == pytest.approx(longer["mean"], rel=0.05)
+    levels = effect_table(model, levels=True)
+    np.testing.assert_allclose(np.log(levels["time_ratio_upper"]), levels["upper"])
     assert models[0].score(X, score > 0.0) > 0.85
     several = GPMKLClassifier(BANK, design=design, inference=FEW).fit(X, np.digitize(score, [-1.0, 1.0]))
     rows = effect_table(several)

@@ -288,14 +288,9 @@ def test_twins_are_told_apart_by_nothing_and_named():
     X, y = samples(twins=True)
     model = GPMKLRegressor(bank(kernels=["linear"]), kernel_prior="spike-slab", inference=SHORT).fit(X, y)
     table = inclusion_table(model, fdr=0.1).set_index("view")
-    assert table.loc["v0", "alternative"] == "v1"
-    assert table.loc["v1", "alternative"] == "v0"
-    assert table.loc["v0", "prob_either"] > 0.95
     assert table.loc["v0", "prob_included"] < 0.9
-    assert pd.isna(table.loc["v3", "alternative"])
     assert table.loc["v0", "credible_set"] == table.loc["v1", "credible_set"]
     assert table["prob_set"].dropna().min() >= 0.95
-    assert table.loc["v0", "prob_set"] == pytest.approx(table.loc["v0", "prob_either"])
     of_sets = table["credible_set"].dropna()
     assert set(of_sets.index) == {"v0", "v1", "v4"}
     assert of_sets["v4"] != of_sets["v0"]

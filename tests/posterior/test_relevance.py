@@ -255,7 +255,7 @@ def test_labels_of_several_classes_have_no_evidence_and_several_labels_have():
     table, signal = relevance(model), diagnose(model, n_draws=100, random_state=0)["signal"]
     assert "log_evidence_diff" not in table
     assert (table["verdict"][0], table["verdict_by"][0], signal["verdict"]) == ("clear", "elpd", "good")
-    assert {verdict.word for verdict in verdicts(model).values()} == {"not shown"}
+    assert {verdict.word for verdict in verdicts(model).values()} == {"not tested"}
     assert "log_evidence_diff" not in signal
     assert np.isnan(model.log_evidence_).all()
     assert np.isfinite(relevance(model.fit(X, labels))["log_evidence_diff"]).all()
@@ -314,7 +314,7 @@ def test_one_view_has_the_verdict_of_all_and_bounds_have_none(regression_model):
     model = GPMKLRegressor(KernelBank("auto", views={"all of it": [0, 1]}), inference=FEW).fit(X[:, :2], y)
     found = verdicts(model)
     assert found["all of it"] == found["all views"]
-    assert {verdict.word for verdict in verdicts(regression_model).values()} == {"not shown"}
+    assert {verdict.word for verdict in verdicts(regression_model).values()} == {"not tested"}
     assert "was not tested" in sentence(verdicts(regression_model))
 
 
@@ -323,15 +323,36 @@ def test_one_view_has_the_verdict_of_all_and_bounds_have_none(regression_model):
     [
         (-0.4, {"a": 0.2}, "No evidence that these views predict the outcome (log Bayes factor -0.4)."),
         (-2.0, {"a": -1.5}, "Evidence against the claim that these views predict the outcome (log Bayes"),
-        (9.0, {"a": 4.0, "b": 2.0, "c": 0.3}, "a and b predict the outcome; c: not shown."),
+        (9.0, {"a": 4.0, "b": 2.0, "c": 0.3}, "a and b predict the outcome; no evidence for c."),
+        (
+            9.0,
+            {"a": 4.0, "b": -2.0, "c": 0.3, "d": 0.0, "e": np.nan},
+            "a predicts the outcome; no evidence for c and d; evidence against b; not tested: e.",
+        ),
         (9.0, {"a": 4.0}, "a predicts the outcome."),
-        (9.0, {"a": 0.1, "b": 0.2}, "These views predict the outcome (log Bayes factor 9.0); which of them"),
+        (
+            9.0,
+            {"a": 0.1, "b": 0.2},
+            "These views predict the outcome (log Bayes factor 9.0); the data do not",
+        ),
         (np.nan, {"a": np.nan}, "Whether these views predict the outcome was not tested"),
     ],
 )
 def test_sentence_claims_what_verdicts_support(every, views, expected):
     found = {name: Verdict(value, word_of(value)) for name, value in {"all views": every, **views}.items()}
     assert sentence(found).startswith(expected)
+
+
+def test_words_of_relevance_are_those_of_verdicts_where_views_have_no_evidence():
+    rng = np.random.default_rng(3)  # one of four views of noise looks good by chance
+    X, y = rng.normal(size=(40, 4)), rng.normal(size=40)
+    bank = KernelBank(Linear(), views={f"v{j}": [j] for j in range(4)})
+    model = GPMKLRegressor(bank, together=False, inference=FEW).fit(X, y)
+    found, table = verdicts(model), relevance(model).set_index("without")
+    assert not found["all views"].predicts
+    assert table["log_evidence_diff"].iloc[1:].max() > 1.0
+    assert table["verdict"].isin(["no evidence", "evidence against"]).all()
+    assert not any(verdict.predicts for verdict in found.values())
 
 
 def test_models_that_cannot_be_refitted_say_what_to_do(unlabeled_model, incomplete_model, features):
