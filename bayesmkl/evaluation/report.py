@@ -318,8 +318,9 @@ def _kernels(about: Reported) -> list[Block]:
     """List all views and kernels."""
     fitted, options = about.fitted, {"ci_prob": about.ci_prob, "kernels": about.training_kernels}
     table = about.found.table
-    whole = [Heading("All views"), Rows(_readable(table), "all views")]
-    blocks: list[Block] = [*whole] if len(table) > SHORT else []
+    blocks: list[Block] = []
+    if len(table) > SHORT:
+        blocks += [Heading("All views"), Rows(_readable(table), "all views")]
     blocks += [Heading("Kernels"), Rows(_readable(kernel_table(about.model, **options)), "kernels")]
     if fitted.selects_kernels:
         table = inclusion_table(about.model)

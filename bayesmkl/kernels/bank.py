@@ -1042,8 +1042,9 @@ class KernelBank(TransformerMixin, BankAlgebra):
                     f"kernel {self.kernel_names_[m]!r} has no slopes. Use the kernels Gaussian, Linear and "
                     "Polynomial, whose functions have slopes with a formula."
                 )
-            is_plain = found is None or self.scales_ is None
-            yield view, found if is_plain else Scaled(found, 1.0, self.scales_[columns])
+            if found is not None and self.scales_ is not None:
+                found = Scaled(found, 1.0, self.scales_[columns])
+            yield view, found
 
     def _refuse_gates_of_own_views(self) -> None:
         for m, kernel in enumerate(self.kernels_):

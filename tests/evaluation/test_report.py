@@ -510,7 +510,7 @@ def test_every_outcome_is_written_up(kind, undrawn):
     report = report_model(model, X=NAMED[50:], y=y[50:], random_state=0)
     text = str(report)
     assert f"- {metric}: " in text or metric is None
-    assert ("### Effects" in text) == (kind == "counts")
+    assert ("### Covariates and groups" in text) == (kind == "counts")
     if kind == "times":
         expected = concordance_index(y[50:], model.predict(NAMED[50:]))
         assert float(re.search(r"- concordance: (\S+)", text)[1]) == pytest.approx(expected, abs=5e-4)

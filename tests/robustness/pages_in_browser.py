@@ -5,8 +5,8 @@
     python tests/robustness/pages_in_browser.py --axe FILE       by the rules of axe-core, whose axe.min.js FILE is
 
 Contrast is that of WCAG AA: 4.5 between text and the background that is painted below it, 3 for large text. What
-scrolls in place is no overflow. The report of a small model is a page too. Pages built with FAST=1 have no index for the search; that it is absent is expected.
-axe-core tries its rules for WCAG 2.1, A and AA, on the whole page.
+scrolls in place is no overflow. Pages built with FAST=1 have no index for the search; that it is absent is expected.
+The report of a small model is a page, too. axe-core tries its rules for WCAG 2.1, A and AA, on the whole page.
 """
 
 from __future__ import annotations

@@ -38,8 +38,8 @@ class Points(NamedTuple):
     rows, train : ndarray of shape (n_rows, n_features), (n_train, n_features)
         In units of median widths.
     medians : ndarray of shape (n_columns,)
-        These widths, of all columns of the view, in units of the columns. They are infinite of columns that are the same in all training
-        samples, which a kernel with a width for every feature does not see.
+        These widths, of all columns of the view, in units of the columns. They are infinite of columns that are the
+        same in all training samples, which a kernel with a width for every feature does not see.
     """
 
     kernel: int
