@@ -257,7 +257,7 @@ def counted(board: Board) -> str:
     absent = [
         m for m in MODELS if MODELS[m].of(task) and not MODELS[m].extra and m not in {*board.models, TRUTH}
     ]
-    return text + f" Not run here: {', '.join(absent)}." * bool(absent)
+    return text + f" Not run here: {'; '.join(absent)}." * bool(absent)
 
 
 def _keys(board: Board) -> list[str]:

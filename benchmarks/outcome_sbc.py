@@ -9,8 +9,8 @@ sample in ten the event is seen between visits only. Normal noise that is not th
 deviation of either half of the samples, and known precisions from 1/4 to 4. Targets of which one is above 10 000 are
 drawn anew: whether a data set is kept depends on its targets alone, and given those the posterior is what it was.
 
-The priors are those of `GPMKLRegressor(kernel_prior="dirichlet", together=False, intercept_std=1)`. There are 500 draws
-of scores and 256 points.
+The priors are those of `GPMKLRegressor(kernel_prior="dirichlet", together=False, intercept_std=1)`. There are 500
+draws of scores and 256 points.
 
     python benchmarks/outcome_sbc.py                       500 simulations of every likelihood, two hours on one core
     python benchmarks/outcome_sbc.py --sets "poisson;weibull"
