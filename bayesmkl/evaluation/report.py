@@ -33,7 +33,12 @@ from bayesmkl.evaluation.page import (
     number,
     worded,
 )
-from bayesmkl.evaluation.plots import picture, plot_critical_difference, plot_scores
+from bayesmkl.evaluation.plots import (
+    picture,
+    plot_critical_difference,
+    plot_scores,
+    plot_survival_functions,
+)
 from bayesmkl.evaluation.predictions import Predictions
 from bayesmkl.evaluation.significance import friedman
 from bayesmkl.evaluation.store import environment
@@ -49,6 +54,7 @@ from bayesmkl.posterior import (
     overall_effect,
     plot_contributions,
     plot_effects,
+    predict_survival_function,
     summary,
     task_table,
 )
@@ -87,6 +93,7 @@ TASKS = {
 ALONG = np.linspace(0.05, 0.95, 9).tolist()  # quantiles of features, of curves
 MOST_CURVES = 20  # features along which curves take seconds
 DIFFERENT = 0.99  # part of training samples that must differ for others to be known by their values
+RISKS = (0.1, 0.5, 0.9)  # quantiles of predicted risks whose survival is drawn
 N_PART_DRAWS = 200  # by which a part's interval is found to hold zero
 MOST_SAMPLES = 500  # that are shown one by one
 MOST_PARTS = 12  # of a score, in the table of samples
@@ -343,7 +350,7 @@ def _predictions(about: Reported) -> list[Block]:
         blocks.append(Drawing.of(axes, "Held-out samples: what was predicted, and what came true."))
     elif about.y is None:
         blocks.append("No held-out samples were given: training samples are left out in turn.")
-    blocks.append(Heading(f"{section.title}: {section.verdict}"))
+    blocks += [*_survival_curves(about), Heading(f"{section.title}: {section.verdict}")]
     blocks += [Printed(section.lines)] if section.lines else []
     return [*blocks, section.advice]
 
@@ -433,6 +440,21 @@ def _computation(about: Reported) -> list[Block]:
 def _readable(table: pd.DataFrame) -> pd.DataFrame:
     """Return a table with heads in words, without Monte Carlo errors."""
     return worded(table[[name for name in table.columns if not str(name).endswith("_mcse")]])
+
+
+def _survival_curves(about: Reported) -> list[Block]:
+    """Draw the survival of samples of low, middle and high risk over time, with bands."""
+    if about.X is None or about.fitted.outcome != "times":
+        return []
+    risk = np.asarray(about.model.predict(about.X))
+    places = np.unique(np.rint(np.array(RISKS) * (len(risk) - 1)).astype(int))
+    chosen, times = np.argsort(risk, kind="stable")[places], about.fitted.estimator.event_times_
+    rows = _safe_indexing(about.X, chosen)
+    bands = predict_survival_function(about.model, rows, times, about.ci_prob)
+    labels = rows.index if isinstance(rows, pd.DataFrame) else chosen
+    axes = plot_survival_functions(times, *bands, names=[f"sample {label}" for label in labels])
+    said = f"Survival of samples of low, middle and high risk, with {100 * about.ci_prob:g} % bands."
+    return [Drawing.of(axes, said)]
 
 
 def _training_times(fitted: FittedBEMKL) -> Any:

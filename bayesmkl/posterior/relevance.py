@@ -196,7 +196,7 @@ def relevance(
     own = refits.own
     found = refitted([partial(refits.fit, mask) for mask in kept], verbose)
     shares = np.mean(np.atleast_2d(fitted.estimator.kernel_shares_), axis=0)
-    rows = []
+    rows: list[dict[str, Any]] = []
     for name, mask, without in zip([ALL, *names], kept, found, strict=True):
         difference = own.ahead_of(without)
         verdict = verdict_of(difference, fitted.inference == "vb")

@@ -514,6 +514,7 @@ def test_every_outcome_is_written_up(kind, undrawn):
     if kind == "times":
         expected = concordance_index(y[50:], model.predict(NAMED[50:]))
         assert float(re.search(r"- concordance: (\S+)", text)[1]) == pytest.approx(expected, abs=5e-4)
+    assert ("Survival of samples of low, middle and high risk, with 94 % bands" in text) == (kind == "times")
     frame = rows_of(report, "Samples", "parts")
     assert len(frame) == 20
     assert "score (part)" in frame
