@@ -226,7 +226,7 @@ def test_a_cell_does_not_fail_for_what_no_metric_asks():
     X, y = numbers()
     found = compare_models({"shy": Shy()}, X, y, cv=2, scoring="mae")
     assert found.failures.empty
-    with pytest.raises(ValueError, match="could not be had: RuntimeError: no deviations today"):
+    with pytest.raises(ValueError, match="could not be computed: RuntimeError: no deviations today"):
         found.predictions()
     mixed = np.array(["no", 1], dtype=object)[(X[:, 0] > 0).astype(int)]
     with pytest.raises(ValueError, match=r"holds objects|could not|`y`|are not kept|mix|labels"):
