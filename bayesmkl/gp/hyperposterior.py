@@ -840,7 +840,7 @@ def share_error(shares: np.ndarray, weights: np.ndarray, point: np.ndarray | Non
 def _prior_shares(model: Hypermodel, coordinates: np.ndarray) -> np.ndarray:
     """Return what kernels have of the variance of scores under the prior, (n_draws, n_kernels)."""
     squares = np.array([model.covariance.split(model.values(u)[0])[0] ** 2 for u in coordinates])
-    shares: np.ndarray = squares / squares.sum(axis=1, keepdims=True)
+    shares: np.ndarray = squares / np.maximum(squares.sum(axis=1, keepdims=True), np.finfo(float).tiny)
     return shares
 
 
