@@ -217,40 +217,42 @@ Columns = str | int | Sequence[str | int]
 
 @dataclass(frozen=True, repr=False)
 class Design(Options):
-    r"""What columns of `X` mean to a model that are no features of its kernels.
+    r"""Name the columns of `X` that the model uses as covariates, groups, tasks or offsets, not as kernel features.
 
-    They are left out of the views of a bank, unless these name them. Shares of kernels are of what is left after
-    their effects, which :func:`bayesmkl.posterior.effect_table` lists.
+    The views of a bank leave these columns out, unless a view names them. Kernel shares describe the score after
+    the effects of these columns are removed; :func:`bayesmkl.posterior.effect_table` lists the effects.
 
     Parameters
     ----------
     offset_column : str or int, default=None
-        Name or position of a column that is added to the score as it is: the log of the time or the number of units
-        that counts are from (their exposure), or a known part of a target. Of `GPMKLRegressor` only.
+        Name or position of a column that is added to the score unchanged: a known part of the target or, for counts,
+        the log of their exposure (the time or the number of units that they were counted over). `GPMKLRegressor`
+        only.
     covariate_columns : str, int or sequence of these, default=()
         Columns with a linear effect: age, sex as 0 and 1, a known confounder. They are standardized over the training
         samples.
     group_columns : str, int or sequence of these, default=()
-        Columns that say which group a sample is of: its site, batch, or the subject that was measured repeatedly.
-        Text in a DataFrame will do. Every level has an effect of its own (a random intercept), normal with a standard
-        deviation that is inferred. Samples of levels that are not in training are predicted with that much more
+        Columns with the group of each sample: its site, its batch, or the subject that was measured repeatedly. Text
+        in a DataFrame is accepted. Every level gets its own effect (a random intercept) from a normal distribution
+        whose standard deviation is inferred. Predictions for a level that was not in training have that much more
         variance.
     slope_columns : dict of group column to covariate columns, default=None
         Covariates whose effects differ from level to level of a group (random slopes), as in ``{"subject": "time"}``.
-        They are independent of the random intercepts, which are those at the mean of the covariate.
+        They are independent of the random intercepts, which refer to the mean of the covariate.
     task_column : str or int, default=None
-        Column that says which task a sample is of: the outcome that its target is a value of, where several outcomes
-        of the same samples are known in part; or a site where views may matter in another way. Kernels are multiplied
-        with a covariance of tasks that is inferred, and tasks have effects of their own as groups do. Targets are
-        standardized within tasks, and have noise of the task.
+        Column with the task of each row. Use it if several outcomes were measured on partly the same samples (a task
+        is then an outcome), or if views may matter differently at each site (a task is then a site). The model
+        multiplies the kernels with a covariance of tasks, which it infers. Each task has its own effect, as groups
+        do, and its own noise. Targets are standardized within tasks.
     task_correlation : "equal" or "free", default="equal"
-        Whether the functions of all pairs of tasks have the same correlation, or each pair its own, of either sign:
-        for outcomes that are few, and known for many samples.
+        "equal": all pairs of tasks have the same correlation. "free": each pair has its own correlation, of either
+        sign; use it for few outcomes that are known for many samples.
     precision_column : str or int, default=None
-        Column of positive numbers, the precision of a target's noise relative to that of others: of a mean of `n`
-        measurements it is `n`. Of `GPMKLRegressor` with normal or Student t noise only.
+        Column of positive numbers: the precision of the noise of each target, relative to other targets. The mean of
+        `n` measurements has precision `n`. `GPMKLRegressor` with normal or Student t noise only.
     covariate_std : float, default=3.0
-        Prior standard deviation of the effect of one standard deviation of a covariate, in units of the score: wide.
+        Prior standard deviation, in units of the score, of the effect of one standard deviation of a covariate. The
+        default is wide.
     group_prior : HalfT, default=HalfT(df=4.0, scale=1.0)
         Prior of the standard deviations of groups and slopes, in units of the score.
 
