@@ -537,7 +537,7 @@ OF_TIMES = "Fit a GPMKLSurvival or a BEMKLSurvival to times to an event."
 
 @public
 def predict_latent(model: BaseEstimator, X: Samples, return_std: bool = False) -> Any:
-    """Predict the latent score of new samples with a model inside a pipeline or search.
+    """Predict latent scores of new samples, also with a model inside a Pipeline or search.
 
     Parameters
     ----------
@@ -583,14 +583,14 @@ def predict_latent(model: BaseEstimator, X: Samples, return_std: bool = False) -
 def predict_survival_function(
     model: BaseEstimator, X: Samples, times: ArrayLike | None = None, ci_prob: float | None = None
 ) -> Any:
-    """Predict the probability that the event is later than some times, with a model inside a pipeline or search.
+    """Predict survival probabilities at given times, also with a model inside a Pipeline or search.
 
     Parameters
     ----------
     %(model:times)s
     %(X)s
     times : array-like of shape (n_times,), default=None
-        Times, in the units of those of training; None takes the observed times of events.
+        Times, in the units of the training times. None takes the observed times of events.
     ci_prob : float, default=None
         Also return bounds of the equal-tailed interval of this probability content, pointwise.
 
@@ -626,7 +626,7 @@ def predict_survival_function(
 
 @public
 def predict_quantile(model: BaseEstimator, X: Samples, q: float = 0.5) -> np.ndarray:
-    """Predict the time until which the event has happened with some probability, inside a pipeline or search.
+    """Predict the time by which the event has happened with probability `q`, also inside a Pipeline or search.
 
     Parameters
     ----------
@@ -638,7 +638,7 @@ def predict_quantile(model: BaseEstimator, X: Samples, q: float = 0.5) -> np.nda
     Returns
     -------
     ndarray of shape (n_rows,)
-        Times, in the units of those of training.
+        Times, in the units of the training times.
 
     Raises
     ------
