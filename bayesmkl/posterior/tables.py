@@ -161,7 +161,7 @@ def kernel_table(
 
 @public
 def effect_table(model: BaseEstimator, ci_prob: float = 0.94, *, levels: bool = False) -> pd.DataFrame:
-    r"""List what covariates and groups add to the score of an additive Gaussian process, beside its kernels.
+    r"""List the effects of covariates and groups on the score of an additive Gaussian process.
 
     Parameters
     ----------
@@ -243,7 +243,7 @@ def effect_table(model: BaseEstimator, ci_prob: float = 0.94, *, levels: bool = 
 
 @public
 def task_table(model: BaseEstimator, ci_prob: float = 0.94, *, shares: bool = False) -> pd.DataFrame:
-    r"""List how the tasks of an additive Gaussian process are related, or which views matter in each.
+    r"""List the correlations between tasks of an additive Gaussian process, or the shares of views in each task.
 
     Parameters
     ----------

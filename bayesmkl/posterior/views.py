@@ -43,7 +43,7 @@ CREDIBLE, ALIKE = 0.95, 0.25  # probability of a credible set, alignment of kern
 
 @public
 def inclusion_table(model: BaseEstimator, by: str | None = None, *, fdr: float = 0.1) -> pd.DataFrame:
-    r"""List views or kernels by their posterior inclusion probability, and select those with a low false discovery rate.
+    r"""List views or kernels by posterior inclusion probability, and select those with a low false discovery rate.
 
     Parameters
     ----------
@@ -469,7 +469,7 @@ def value_of_view(
     without any effect, a small fall is expected and a small rise found, because its weight is never certain to be
     zero. Rank views by these values, and test on held-out samples before you rely on their size.
 
-    A width can grow, if the measured point turns out to lie where the function is less certain than it was on average.
+    A width can grow, if the measured point lies where the function is less certain than it was on average.
 
     Examples
     --------
