@@ -28,9 +28,9 @@ DOCS = entries(
     n_kernels : int
         Number of kernels.
     coordinates : ndarray of shape (n_coordinates,)
-        Standard normal under the prior.
+        Coordinates, which are standard normal under the prior.
     mapped : Mapped
-        Weights of shape (n_kernels,), and what pulls a gradient by them back to the coordinates.
+        Weights of shape (n_kernels,), and a function that pulls a gradient back to the coordinates.
     """
 )
 

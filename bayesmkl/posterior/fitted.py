@@ -29,16 +29,16 @@ from bayesmkl.kernels.stacks.dense import DenseStack
 MODEL = entries(
     """
     model : estimator
-        A fitted BEMKLClassifier, BEMKLRegressor or estimator of `bayesmkl.gp`, or a Pipeline or search that
-        ends in one; any inference.
+        A fitted BEMKLClassifier, BEMKLRegressor or estimator of `bayesmkl.gp`, with any inference, or a Pipeline or
+        search that ends in one.
     model:times : estimator
         A fitted GPMKLSurvival or BEMKLSurvival, or a Pipeline or search that ends in one.
     X : array-like or DataFrame of shape (n_rows, n_features), or kernels
-        New samples, as `model` takes them.
+        New samples, as for `predict` of the model.
     kernels:kept : array-like of shape (n_samples, n_samples, n_kernels), default=None
-        The training kernels, for a model that was fitted to precomputed ones and does not keep them.
+        The training kernels, if the model was fitted to precomputed kernels and does not keep them.
     ci_prob : float, default=0.94
-        Probability content of the intervals, the same in both tails.
+        Probability content of the equal-tailed intervals.
     ci_prob:plot : float, default=0.94
         Probability content of the intervals, see :func:`kernel_table`.
     random_state : int, numpy.random.Generator or None, default=None
@@ -442,15 +442,15 @@ def fitted_bemkl(
     estimator, transformers = found
     if isinstance(estimator, MULTITASK) and not multitask:
         raise TypeError(
-            f"`model` must not be a multitask model; got {type(estimator).__name__}, of which `kernel_table`, "
-            "`plot_kernel_weights` and `plot_elbo` show all that its attributes say. Fit a task alone for the rest."
+            f"`model` must not be a multitask model; got {type(estimator).__name__}. Use `kernel_table`, "
+            "`plot_kernel_weights` or `plot_elbo`, or fit one task alone."
         )
     if isinstance(estimator, MARGINAL) and no_process is not None:
         raise TypeError(f"`model` must be a BEMKL model; got {type(estimator).__name__}, {no_process}")
     if type(estimator) in PROCESSES and not of_outcome:
         raise TypeError(
-            f"`model` must not be a {type(estimator).__name__}, of which there are tables, plots of weights, draws "
-            f"and `to_datatree` alone. Fit a {PROCESSES[type(estimator)]} to the same kernels for the rest."
+            f"`model` must not be a {type(estimator).__name__}, which only has tables, plots of weights, draws and "
+            f"`to_datatree`. Fit a {PROCESSES[type(estimator)]} to the same kernels for the rest."
         )
     check_is_fitted(estimator, "posterior_")
     histories = getattr(estimator, "elbo_history_", ())
