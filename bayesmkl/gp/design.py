@@ -156,7 +156,7 @@ def refuse_missing(name: Any, missing: np.ndarray) -> None:
     if missing.any():
         raise ValueError(
             f"`X` must have no missing values (NaN, None) in the columns of `design`; got {int(missing.sum())} in "
-            f"{name!r}, the first in row {int(missing.argmax())}. They are no part of a view that may be missing: "
+            f"{name!r}, the first in row {int(missing.argmax())}. `missing_views` does not apply to these columns: "
             "fill them in, or leave these rows out."
         )
 
@@ -376,7 +376,7 @@ class FittedDesign(NamedTuple):
         far = np.abs(covariates).max(axis=0, initial=0.0)
         if (far > FARTHEST).any():
             raise ValueError(
-                f"`X` must have covariates within {FARTHEST:g} standard deviations of those of training; got "
+                f"`X` must have covariates within {FARTHEST:g} standard deviations of the training mean; got "
                 f"{far.max():.3g} in {self.covariates[int(far.argmax())]!r}. Is a missing value coded as a number?"
             )
         blocks, unseen = [covariates], np.zeros((len(X), len(self.terms)))
@@ -398,7 +398,7 @@ class FittedDesign(NamedTuple):
             known = ", ".join(map(repr, self.labels[-1][:6])) + (", ..." if len(levels) > 6 else "")
             raise ValueError(
                 f"`X` must have tasks of training in {self.groups[-1]!r}: {known}; got {int(unknown.sum())} rows of "
-                f"other tasks, first row {int(np.flatnonzero(unknown)[0])}. Nothing is known of a task without "
+                f"other tasks, first row {int(np.flatnonzero(unknown)[0])}. The model cannot predict a task without "
                 "training samples: leave the rows out, or name the column in `group_columns`."
             )
         return np.searchsorted(levels, values)
@@ -413,8 +413,8 @@ class FittedDesign(NamedTuple):
         if wrong.any():
             raise ValueError(
                 f"`precision_column` must hold positive numbers; got {found[wrong][0]:g} in row "
-                f"{int(np.flatnonzero(wrong)[0])} ({int(wrong.sum())} in all). A sample of no precision says "
-                "nothing: leave it out."
+                f"{int(np.flatnonzero(wrong)[0])} ({int(wrong.sum())} in all). A sample without precision "
+                "carries no information: leave it out."
             )
         return found
 
@@ -471,13 +471,13 @@ def check_design(design: Any, precomputed: bool, takes_offset: bool) -> None:
         )
     if design.offset_column is not None and not takes_offset:
         raise ValueError(
-            f"`offset_column` must be None but with GPMKLRegressor; got {shown(design.offset_column)}. Name the "
-            "column in `covariate_columns` to have its effect inferred."
+            f"`offset_column` must be None except with GPMKLRegressor; got {shown(design.offset_column)}. Name "
+            "the column in `covariate_columns` to infer its effect."
         )
     if design.precision_column is not None and not takes_offset:
         raise ValueError(
-            f"`precision_column` must be None but with GPMKLRegressor; got {shown(design.precision_column)}. Labels, "
-            "grades and times have no noise of their own."
+            f"`precision_column` must be None except with GPMKLRegressor; got {shown(design.precision_column)}. "
+            "Labels, grades and times do not have separate noise."
         )
     check_choice("design.task_correlation", design.task_correlation, ("equal", "free"))
     check_scale("design.covariate_std", design.covariate_std)
@@ -589,8 +589,8 @@ def apart_from_design(
     if not views:
         which = "offset_column" if len(columns) == len(of_offset) else "design"
         raise ValueError(
-            f"`{which}` must leave columns of `X` to the kernels; got {design!r}, which has them all. Append "
-            "features."
+            f"`{which}` must leave columns of `X` to the kernels; got {design!r}, which names all columns. "
+            "Append features."
         )
     return bank.set_params(views=views), fitted
 
@@ -613,8 +613,8 @@ def _slopes(
         for j in positions_of(f"slope_columns[{group!r}]", wanted, n_features, labels):
             if j not in covariates:
                 raise ValueError(
-                    f"`slope_columns` must name covariates of `covariate_columns`, whose mean effect a slope differs "
-                    f"from; got {shown(wanted)}. Name it there too."
+                    f"`slope_columns` must name covariates that are also in `covariate_columns`; got "
+                    f"{shown(wanted)}. Name it there too."
                 )
             found.append((groups.tolist().index(of_group[0]), covariates.tolist().index(j)))
     return tuple(found)
@@ -641,7 +641,7 @@ def _standards(
         rest = own - before @ np.linalg.lstsq(before, own)[0]
         if np.sqrt((rest**2).mean()) < DEPENDENT:
             raise ValueError(
-                f"`covariate_columns` must not follow from each other; got {name!r}, which is a sum of multiples of "
+                f"`covariate_columns` must not be collinear; got {name!r}, which is a linear combination of "
                 f"{', '.join(map(repr, names[:j]))} and a constant. Leave it out."
             )
     return unit * location, unit * scale
@@ -656,8 +656,8 @@ def _check_levels(argument: str, name: str, n_levels: int, n_samples: int) -> No
         )
     if n_levels == n_samples:
         raise ValueError(
-            f"`{argument}` must hold {what} of more than one training sample; got {name!r}, all of whose "
-            f"{n_levels} values are different. Name it in `covariate_columns` if it is a quantity, or leave it out."
+            f"`{argument}` must hold {what} of more than one training sample; got {name!r}, whose {n_levels} "
+            "values are all different. Name it in `covariate_columns` if it is a quantity, or leave it out."
         )
 
 

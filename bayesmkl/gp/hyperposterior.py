@@ -532,9 +532,9 @@ class Draws(NamedTuple):
             )
         if not self.converged:
             return (
-                f"does not know the evidence of {100 * self.unconverged:.0f} % of its posterior, where expectation "
-                'propagation did not converge. Use approximation="laplace" in `inference`, or a `kernel_prior` with '
-                f"a smaller {smaller}."
+                f"could not compute the evidence for {100 * self.unconverged:.0f} % of its posterior, because "
+                'expectation propagation did not converge there. Use approximation="laplace" in `inference`, or a '
+                f"`kernel_prior` with a smaller {smaller}."
             )
         return None
 

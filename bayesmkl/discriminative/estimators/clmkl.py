@@ -39,8 +39,8 @@ class CLMKLClassifier(LocalizedClassifier):
 
     with :math:`f(x) = \sum_r c_r(x) \sum_m \langle w_{rm}, \phi_m(x) \rangle + b`. The memberships
     :math:`c_r(x) \ge 0`, which sum to one, are found beforehand by kernel k-means on the mean of the kernels. Because
-    they stay fixed, the problem is convex [1]_, unlike that of `LMKLClassifier`: there is one optimum, and the duality
-    gap bounds the distance to it.
+    they stay fixed, the problem is convex [1]_, unlike that of `LMKLClassifier`. There is one optimum, and the
+    duality gap bounds the distance to it.
 
     Parameters
     ----------

@@ -52,7 +52,7 @@ class SAMKLClassifier(LocalizedClassifier):
         weight (separately for each class). An array gives them directly. A kernel that is off at first stays off for
         all samples.
     ties : {"smallest", "largest", "random"}, default="smallest"
-        How to choose between sets of kernels that are equally good for a training sample. "largest" keeps the kernels
+        How to choose between sets with the same number of kernels for a training sample. "largest" keeps the kernels
         that support its label most, although only training samples have a label. "smallest" switches off the kernels
         that support it most among those that the sample does not need.
     fallback : bool, default=True

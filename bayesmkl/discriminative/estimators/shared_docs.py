@@ -91,7 +91,8 @@ REGRESSOR = DISCRIMINATIVE | entries(
         Penalty of deviations beyond `epsilon`, :math:`C > 0`, in units of the target for kernels of about unit
         self-similarity. None: the standard deviation of the target.
     epsilon : float, default=None
-        Deviations up to this size, in units of the target, are not penalized. None: a tenth of its standard deviation.
+        Deviations up to this size, in units of the target, are not penalized. None: a tenth of the standard deviation
+        of the target.
     tol:libsvm : float, default=1e-3
         Tolerance of LibSVM, the largest violation of its optimality conditions in standard deviations of the target.
 

@@ -234,7 +234,7 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
         if not isinstance(found, str) or found not in LIKELIHOODS:
             raise ValueError(
                 f"`likelihood` must be one of {', '.join(map(repr, LIKELIHOODS))}, or one of these objects of "
-                f"bayesmkl.outcomes; got {shown(found)}. Of labels, grades and times there are "
+                f"bayesmkl.outcomes; got {shown(found)}. For labels, grades and times use "
                 "GPMKLClassifier, GPMKLOrdinalClassifier and GPMKLSurvival."
             )
         named = LIKELIHOODS[found]
@@ -295,8 +295,8 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
             return stack, numbers
         if self.design_ is not None and self.design_.precision_column is not None:
             raise ValueError(
-                "`precision_column` must be None but with normal and Student t noise; got "
-                f"{shown(self.design.precision_column)} with counts. Numbers of trials are a column of `y` with "  # type: ignore[union-attr]
+                "`precision_column` must be None except with normal and Student t noise; got "
+                f"{shown(self.design.precision_column)} with counts. Put numbers of trials into a column of `y` with "  # type: ignore[union-attr]
                 '"beta-binomial".'
             )
         assert isinstance(likelihood, Rated)
@@ -429,8 +429,8 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
         if n_far:
             warn_user(
                 f"GPMKLRegressor predicts means of counts up to {mean.max():.2g} for {n_far} rows, more than {FAR:g} "
-                f"times the largest of training, {largest:g}: their log rates are hardly known, and a few large ones "
-                'make the mean. Use likelihood="negative-binomial", or `predict_latent`.',
+                f"times the largest training count, {largest:g}. Their log rates are very uncertain, so a few large "
+                'draws dominate the mean. Use likelihood="negative-binomial", or `predict_latent`.',
                 UserWarning,
             )
 
