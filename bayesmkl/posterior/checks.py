@@ -325,7 +325,7 @@ def held_out_predictions(fitted: FittedBEMKL, model: BaseEstimator, X: Any, y: T
     source = f"{len(y)} held-out samples"
     if fitted.outcome in ("counts", "times"):
         raise ValueError(
-            f"`X_test` must be left out for a model of {fitted.outcome}, of which no intervals are judged here; got "
+            f"`X_test` must be left out for a model of {fitted.outcome}, whose intervals cannot be checked here; got "
             f"{len(y)} samples. Use `survival_calibration` of bayesmkl.evaluation for times."
         )
     if fitted.is_classifier or fitted.outcome == "grades":

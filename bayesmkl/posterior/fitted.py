@@ -299,8 +299,8 @@ class FittedBEMKL(NamedTuple):
         bank = estimator.kernel_bank_
         if kernels is not None and bank is not None:
             raise ValueError(
-                "`kernels` is for models that were fitted to precomputed kernels; this one evaluates its own, "
-                "by its KernelBank. Leave it out."
+                "`kernels` is for models that were fitted to precomputed kernels; this one evaluates its own "
+                "kernels with its KernelBank. Leave it out."
             )
         if kernels is None and bank is None and not self.is_marginal:
             raise ValueError(

@@ -531,7 +531,7 @@ def plot_component(
     if values.shape != (found.sizes["sample"],):
         raise ValueError(
             f"`values` must be of shape ({found.sizes['sample']},), one for each sample in `found`; got "
-            f"{values.shape}. Of a view of several features there is no such plot."
+            f"{values.shape}. A view of several features has no such plot."
         )
     order = np.argsort(values, kind="stable")
     own, x = found.sel(part=part), values[order]
@@ -728,7 +728,7 @@ def _of_effects(table: Any, output: Any, by_feature: bool) -> pd.DataFrame:
     is_table = isinstance(table, pd.DataFrame) and {"quantile", "band_lower"} <= set(table.columns)
     if not is_table or ("feature" in table) != by_feature:
         call = f"overall_effect(model, X{', by=' + chr(34) + 'feature' + chr(34) if by_feature else ''})"
-        raise TypeError(f"`table` must be what `{call}` returns; got {shown(table)}. Call it first.")
+        raise TypeError(f"`table` must be the result of `{call}`; got {shown(table)}. Call it first.")
     return _of_one_output(table, output, "effects")
 
 
@@ -746,7 +746,7 @@ def _rows_of_output(table: Any, output: Any) -> pd.DataFrame:
     """Return the rows of one output in a table of features, checked."""
     if not isinstance(table, pd.DataFrame) or not {"feature", "size", "lower"} <= set(table.columns):
         raise TypeError(
-            f"`table` must be what `feature_table` returns; got {shown(table)}. Call feature_table(model)."
+            f"`table` must be the result of `feature_table`; got {shown(table)}. Call feature_table(model)."
         )
     return _of_one_output(table, output, "slopes")
 
@@ -770,7 +770,7 @@ def _of_output(found: Any, output: Any) -> Dataset:
 
     if not isinstance(found, Dataset) or not {"mean", "score", "kind"} <= set(found.variables):
         raise TypeError(
-            f"`found` must be the Dataset that `contributions` returns; got {shown(found)}. Call "
+            f"`found` must be the result of `contributions`; got {shown(found)}. Call "
             "contributions(model, X)."
         )
     others = [name for name in found["mean"].dims if name not in ("sample", "part")]
@@ -918,8 +918,8 @@ def plot_predictions(
     std = finite_numbers("std", std)
     if not y_true.ndim == mean.ndim == std.ndim == 1 or not 0 < len(y_true) == len(mean) == len(std):
         raise ValueError(
-            "`y_true`, `mean` and `std` must be of one length of at least one; got shapes "
-            f"{y_true.shape}, {mean.shape} and {std.shape}. Of several targets, show one column at a time."
+            "`y_true`, `mean` and `std` must have the same length, at least one; got shapes "
+            f"{y_true.shape}, {mean.shape} and {std.shape}. With several targets, show one column at a time."
         )
     if (std < 0.0).any():
         raise ValueError(f"`std` must not be negative; got {std.min():g}. It is a standard deviation.")

@@ -424,6 +424,6 @@ def _check_same(fitted: FittedBEMKL, X: Samples, y: Targets) -> None:
         same = np.array_equal(estimator._validate_rows(X), bank.X_train_, equal_nan=True)
     if not same:
         raise ValueError(
-            "`X` and `y` must be the samples and targets that `model` was fitted to, in their order; got others. "
+            "`X` and `y` must be the samples and targets that `model` was fitted to, in the same order; got others. "
             "Pass what `fit` got."
         )

@@ -512,8 +512,8 @@ def refits_of(fitted: FittedBEMKL, kernels: ArrayLike | None = None) -> ProcessR
     stack = fitted.training_stack(kernels)
     if stack.storage == "streamed":
         raise ValueError(
-            "`model` has training kernels that are evaluated block by block, too many for refits. Fit one to some "
-            "of its samples."
+            "`model` evaluates its training kernels block by block, and they are too large for refits. Fit a model "
+            "to some of its samples."
         )
     return BEMKLRefits(fitted, DenseStack(stored_array(stack)))
 

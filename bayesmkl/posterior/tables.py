@@ -304,7 +304,7 @@ def task_table(model: BaseEstimator, ci_prob: float = 0.94, *, shares: bool = Fa
     if design is None or not design.has_tasks:
         raise ValueError(
             f"`model` must have tasks in its `design`; got {fitted.estimator.design!r}. Name the column of `X` that "
-            "says the task of a sample in a Design(task_column=...)."
+            "has the task of each sample in a Design(task_column=...)."
         )
     by_share = check_flag("shares", shares)
     rows, values = (_shares_of_tasks if by_share else _correlations)(fitted, design)

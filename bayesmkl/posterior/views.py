@@ -151,7 +151,7 @@ def _included(fitted: FittedBEMKL, k: int) -> np.ndarray:
         name = type(fitted.estimator).__name__
         how = 'kernel_prior="spike-slab"' + ("" if fitted.is_marginal else ' and inference="nuts"')
         raise ValueError(
-            f"`model` must have a prior under which kernels can be out of the model; got a {name} whose kernels are "
+            f"`model` must have a prior that can exclude kernels; got a {name} whose kernels are "
             f"all in. Fit it with {how}."
         )
     return found
@@ -345,7 +345,7 @@ def _with_bank(model: BaseEstimator) -> tuple[Any, list[Any]]:
     if found is None:
         raise TypeError(
             f"`model` must be an estimator of bayesmkl, or a Pipeline or search that ends in one; got "
-            f"{type(model).__name__}. Of other estimators sklearn.inspection.permutation_importance says the same."
+            f"{type(model).__name__}. For other estimators use sklearn.inspection.permutation_importance."
         )
     estimator, steps = found
     check_is_fitted(estimator, "kernel_names_")
@@ -360,12 +360,12 @@ def _probabilities(bank: Any, rows: np.ndarray) -> np.ndarray:
     """Return probabilities that views of rows are those of training samples, (n_views, n_rows, n_train)."""
     if len(bank.views_) < 2:
         raise ValueError(
-            "`conditional` must be False where there are no other views to condition on; got the single view "
+            "`conditional` must be False without other views to condition on; got the single view "
             f"{bank.views_[0].name!r}. Give the bank several views, KernelBank(views=...)."
         )
     if bank.landmarks_ is not None:
         raise ValueError(
-            "`conditional` must be False with landmarks, which have no samples' views. Fit without."
+            "`conditional` must be False with landmarks, which do not have the views of samples. Fit without them."
         )
     views = bank.view_positions_[bank.view_positions_ >= 0]  # without the part "views together"
     own = slice(len(views))
@@ -522,7 +522,7 @@ def _checked(model: BaseEstimator) -> FittedBEMKL:
         raise ValueError(
             '`model` must be fitted with missing_views="integrate" to a KernelBank; got '
             f"missing_views={estimator.missing_views!r} and "
-            f"{'precomputed kernels' if estimator.kernel_bank_ is None else 'a bank'}. Fit it so."
+            f"{'precomputed kernels' if estimator.kernel_bank_ is None else 'a bank'}. Refit it."
         )
     tasks = fitted.design is not None and fitted.design.has_tasks
     likelihood = estimator.likelihood_

@@ -447,5 +447,5 @@ def test_rows_that_cannot_be_compared_are_named(fits):
     for call, message in cases:
         with pytest.raises(ValueError, match=message):
             call()
-    with pytest.raises(TypeError, match="`table` must be what `overall_effect"):
+    with pytest.raises(TypeError, match="`table` must be the result of `overall_effect"):
         plot_effects(overall_effect(model, X, [0.25, 0.75]))

@@ -288,7 +288,7 @@ def test_plot_shows_the_largest_slopes_of_one_output(fits):
         plot_features(table)
     with pytest.raises(ValueError, match="`output` must be None"):
         plot_features(feature_table(fits("process")), output="a")
-    with pytest.raises(TypeError, match="`table` must be what `feature_table` returns"):
+    with pytest.raises(TypeError, match="`table` must be the result of `feature_table`"):
         plot_features(table[["view"]])
 
 
