@@ -390,7 +390,7 @@ def test_designs_go_with_missing_views(table, fitted):
         (Design(group_columns="site", slope_columns={"age": "age"}), "`slope_columns` must have groups"),
         (
             Design(group_columns="site", slope_columns={"site": "age"}),
-            "must name covariates of `covariate_columns`",
+            "must name covariates that are also in `covariate_columns`",
         ),
         (Design(group_columns="site", slope_columns="age"), "`slope_columns` must be a dict"),
         (Design(covariate_columns="age", covariate_std=0.0), "`design.covariate_std` must"),
