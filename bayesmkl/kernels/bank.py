@@ -267,14 +267,14 @@ class KernelBank(TransformerMixin, BankAlgebra):
     def fit(self, X: Samples, y: Targets | None = None, sample_weight: ArrayLike | None = None) -> KernelBank:
         """Learn columns, kernel scales and normalizations from training data, without storing a training kernel.
 
-        "spherical" and "trace" need self-similarities alone; "center" passes over all rows, block by block. (A
-        `FromDistance` with a scale to learn is the exception: it takes all training distances at once.)
+        "spherical" and "trace" only need self-similarities; "center" passes over all rows, block by block. (A
+        `FromDistance` with a scale to learn is the exception: it needs all training distances at once.)
 
         Parameters
         ----------
         X : array-like, DataFrame or sparse matrix of shape (n_train, n_features)
-            Training samples; numbers, NaN only where `missing_views` says so. Of a sparse matrix no dense copy is
-            made; `Linear`, `Cosine`, `Tanimoto`, `Gaussian`, `Polynomial` and their products take one.
+            Training samples: numbers, with NaN only if `missing_views` allows it. A sparse matrix is never copied to
+            a dense one; `Linear`, `Cosine`, `Tanimoto`, `Gaussian`, `Polynomial` and their products accept it.
         y : None
             Ignored.
         sample_weight : array-like of shape (n_train,), default=None
@@ -480,12 +480,12 @@ class KernelBank(TransformerMixin, BankAlgebra):
         return table.values.copy() if is_sparse(table.values) else np.array(table.values, order="C")
 
     def check_columns(self, X: Samples) -> None:
-        """Raise for a frame with other columns than `fit` saw, or in another order, whatever their labels are.
+        """Raise an error if a DataFrame has other columns than in `fit`, or another order of columns.
 
         Parameters
         ----------
         X : array-like or DataFrame of shape (n_rows, n_features)
-            What has no labels passes.
+            Data without labels is not checked.
 
         Raises
         ------
@@ -638,7 +638,7 @@ class KernelBank(TransformerMixin, BankAlgebra):
             self.locations_[is_scaled], self.scales_[is_scaled] = scaler.mean_, scaler.scale_
 
     def seen(self, X: Any, columns: np.ndarray, rows: np.ndarray | None = None) -> Any:
-        """Return what kernels compare of validated rows: some columns, standardized if the bank does so.
+        """Return the columns of validated rows that kernels compare, standardized if the bank standardizes.
 
         Parameters
         ----------
@@ -734,7 +734,7 @@ class KernelBank(TransformerMixin, BankAlgebra):
         return self.X_train_ if self.landmarks_ is None else self.landmarks_
 
     def stack_bytes(self, n_rows: int) -> int:
-        """Return the bytes of all kernels between so many rows and the basis points.
+        """Return the memory in bytes of all kernels between a number of rows and the basis points.
 
         Parameters
         ----------
@@ -813,7 +813,7 @@ class KernelBank(TransformerMixin, BankAlgebra):
         )
 
     def train_stack(self) -> np.ndarray:
-        """Return the training kernels, evaluated anew.
+        """Evaluate the training kernels again and return them.
 
         Returns
         -------
@@ -912,7 +912,7 @@ class KernelBank(TransformerMixin, BankAlgebra):
     def rows_and_diagonals(
         self, X: np.ndarray, counts: Sequence[int]
     ) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-        """Go through the kernels of validated rows with the first basis points, as many as a kernel asks for.
+        """Yield the kernels between validated rows and the first basis points, whose number depends on the kernel.
 
         Parameters
         ----------
@@ -947,9 +947,9 @@ class KernelBank(TransformerMixin, BankAlgebra):
             yield m, values[:, : counts[m]], diagonal
 
     def train_kernels(self) -> Iterator[np.ndarray]:
-        """Yield the training kernels one by one, evaluated anew.
+        """Evaluate the training kernels again and yield them one by one.
 
-        All of them come in the same array: what is to be kept has to be copied before the next one is asked for.
+        All of them use the same array, so copy a kernel that you want to keep before you request the next one.
 
         Yields
         ------
@@ -1068,7 +1068,7 @@ class KernelBank(TransformerMixin, BankAlgebra):
         return np.concatenate([self.columns_seen(m), self.kernels_[m].gate_columns])
 
     def imputed(self, X: np.ndarray) -> np.ndarray:
-        """Return rows that were validated before, with means where a part of a view is missing.
+        """Return validated rows, with means in place of missing parts of a view.
 
         Parameters
         ----------

@@ -460,7 +460,7 @@ def standard_log_times(times: Any, location: float, scale: float) -> np.ndarray:
     if found.ndim != 1 or not len(found) or not (np.isfinite(found) & (found >= 0.0)).all():
         raise ValueError(
             f"`times` must be a sequence of numbers that are finite and not negative; got {shown(times)}. Write "
-            "[1.0, 5.0], in the units of those of training."
+            "[1.0, 5.0], in the units of the training times."
         )
     with np.errstate(divide="ignore"):
         return (np.log(found) - location) / scale
