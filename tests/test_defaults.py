@@ -25,7 +25,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning"),
     pytest.mark.filterwarnings("ignore:The least populated class"),
-    pytest.mark.filterwarnings("ignore:`y` holds one sample only of"),  # which some checks make up
+    pytest.mark.filterwarnings("ignore:`y` holds only one sample of"),  # which some checks make up
     pytest.mark.filterwarnings(
         "ignore:.* for all training samples, of which"
     ),  # labels that depend on nothing

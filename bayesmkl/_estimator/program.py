@@ -13,24 +13,24 @@ from bayesmkl.kernels.views import check_samples
 
 
 class NumPyroProgram(NamedTuple):
-    """A model that NumPyro runs, and the data to run it on.
+    """A NumPyro model and the data to run it on.
 
     Parameters
     ----------
     model : callable
-        Function of the data with the statements of the model, as `numpyro.infer.NUTS` takes it.
+        Function of the data with NumPyro statements, for example for `numpyro.infer.NUTS`.
     data : dict of str to ndarray of shape (n_kernels, n_samples, ...) or (n_samples,)
         Keyword arguments of `model`: kernels of the training samples, or their factors; and `y`, of shape
-        (n_samples,) or (n_outputs, n_samples), as the fitted estimator has it in `target_`. Where `y` is None the
-        model draws the target. Of counts `offset`, which is added to the score, and `trials` if successes are
-        counted, are data of their own, and so is `entry` of times, whose `y` are intervals, (n_samples, 2).
+        (n_samples,) or (n_outputs, n_samples), equal to `target_` of the fitted estimator. If `y` is None, the model
+        draws the target. Counts also have `offset`, which is added to the score, and `trials` if successes are
+        counted. Times have `entry`, and their `y` holds intervals, (n_samples, 2).
     new : dict of str to ndarray of shape (n_kernels, n_rows, ...)
-        Further keyword arguments of `model`, which add scores and targets of new samples; empty where no new samples
+        Further keyword arguments of `model`, which add scores and targets of new samples. Empty if no new samples
         were given.
 
     Examples
     --------
-    Draws from the prior; ``MCMC(NUTS(program.model), ...).run(key, **program.data)`` are those from the posterior.
+    Draw from the prior. For the posterior, use ``MCMC(NUTS(program.model), ...).run(key, **program.data)``.
 
     >>> import jax
     >>> import numpy as np

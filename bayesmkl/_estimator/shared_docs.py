@@ -12,7 +12,7 @@ ESTIMATOR = entries(
         ``KernelBank(scale=True)``, which standardizes numbers and compares categories of a DataFrame by agreement.
     views : "all", "each", "all+each", "types" or dict, default=None
         The columns of each view, such as ``{"genes": "gene_*", "clinic": ["age", "sex"]}``; see `KernelBank`.
-        None: those of the bank in `kernels`, or all columns.
+        None: the views of the bank in `kernels`, or one view of all columns.
     kernel_names : sequence of str, default=None
         Names of the kernels; taken from the bank by default.
     levels : sequence, default=None
@@ -34,17 +34,17 @@ ESTIMATOR = entries(
         Feature names, if `X` had them.
 
     times : array-like of shape (n_times,), default=None
-        Times, in the units of those of training; None takes `event_times_`.
+        Times, in the units of the training times; None takes `event_times_`.
     ci_prob : float, default=None
-        Also return bounds of the equal-tailed interval of this probability content, pointwise.
+        Probability content of pointwise equal-tailed intervals. None: do not return intervals.
     survival : ndarray of shape (n_rows, n_times)
         Posterior mean of the survival function of every row.
     lower, upper : ndarray of the same shape
-        Its bounds, with `ci_prob`.
+        Bounds of its intervals, with `ci_prob`.
     q : float, default=0.5
-        The probability; 0.5 gives median times.
+        Probability; 0.5 gives median times.
     event_times_ : ndarray of shape (n_events,)
-        Observed times, ascending and different.
+        Distinct observed event times, in ascending order.
     y:times : structured array of shape (n_rows,)
         As for `fit`, without intervals.
     X : array-like or DataFrame of shape (n_rows, n_features), or kernels
@@ -65,9 +65,8 @@ ESTIMATOR = entries(
 GATES = entries(
     """
     gate_columns : list of str or int, default=None
-        Columns of `X`, by names or positions, that the gates depend on. Kernels do not use them, unless a view of the
-        bank names them. None: gates and kernels use all columns. Also a slice, a boolean mask, or one name or
-        position.
+        Columns of `X` that the gates depend on: names, positions, a slice, a boolean mask, or one name or position.
+        Kernels do not use them, unless a view of the bank names them. None: gates and kernels use all columns.
 
     n_gate_features_ : int
         Number of features that the gates depend on.
@@ -80,7 +79,7 @@ GATES = entries(
         Features that the gates depend on, with ``kernels="precomputed"``; otherwise use columns of `X`.
     ValueError:gates
         If `X` does not have the columns of the training samples, or kernels of another shape, or holds no finite
-        numbers; or if `gate_features` are missing where they are needed, given where not, or of another shape.
+        numbers; or if `gate_features` are missing, not needed, or of another shape.
     TypeError:gates
         If `X`, `y` or `gate_features` is a sparse matrix, or holds other objects than numbers or labels.
     """

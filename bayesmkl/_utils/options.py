@@ -172,42 +172,42 @@ class Gibbs(_InferenceOptions):
 
 @dataclass(frozen=True, repr=False)
 class Marginal(_InferenceOptions):
-    """Options of inference with function values integrated out: draws of the hyperparameters alone.
+    """Options of marginal inference, which integrates function values out and draws the hyperparameters.
 
     Parameters
     ----------
     sampler : {"importance", "nuts"}, default="importance"
-        Draws of the hyperparameters, from their mode on. "importance": adaptive importance sampling, whose Pareto
-        k-hat says whether so many are enough. "nuts": Markov chains by NumPyro, several times as long, for what
-        importance sampling does not reach. A spike-and-slab prior has Markov chains of its own instead.
+        How hyperparameters are drawn, starting at their mode. "importance": adaptive importance sampling; its Pareto
+        k-hat shows whether the points are enough. "nuts": Markov chains by NumPyro, which take several times as long;
+        use them if importance sampling fails. A spike-and-slab prior always uses its own Markov chains instead.
     n_points : int, default=None
-        Hyperparameters that are drawn, at least 100; by importance sampling up to twice as many while weights have a
-        heavy tail or are worth few draws. None: as many as `share_mcse` asks for, 128 at least and 512 at most; of
-        chains 512.
+        Number of hyperparameter settings (points) to draw, at least 100. Importance sampling draws up to twice as
+        many while weights have a heavy tail or few effective draws. None: as many as `share_mcse` needs, between 128
+        and 512; for chains 512.
     n_draws : int, default=2000
-        Equally likely draws of scores and shares, at least 100, with hyperparameters that are drawn from those
-        points: many have the same.
+        Number of equally likely draws of scores and shares, at least 100. Their hyperparameters are drawn from the
+        points, so many draws have the same ones.
     n_chains : int, default=4
-        Markov chains, which share `n_points`.
+        Number of Markov chains, which divide `n_points` among them.
     n_warmup : int, default=100
-        Steps of each chain before the first draw that counts, or its sweeps over kernels.
+        Number of warm-up steps of each chain, or of its sweeps over the kernels.
     approximation : {"ep", "laplace"}, default="ep"
-        Of the evidence under other likelihoods than the Gaussian, whose is exact: expectation propagation, or
-        Laplace's, which takes about as long and shrinks scores.
+        Approximation of the evidence for likelihoods other than the Gaussian, which is exact: expectation
+        propagation, or Laplace's approximation, which takes about as long and shrinks scores.
     total_landmarks : int, "auto" or None, default="auto"
-        Of a Gaussian process with `landmarks`: how many all kernels have together, at least two for each.
-        A first fit to some samples says which kernels need them: these have up to as many as the bank has, the
-        others few. None: every kernel has all of them. "auto": the same, and a bank without landmarks gets some, 256
-        in total or two for each kernel, for more than 3000 training samples.
+        Total number of landmarks of all kernels, at least two for each; for Gaussian processes with `landmarks`. A
+        first fit to some samples finds the kernels that need landmarks. These get up to as many as the bank has, and
+        the others get few. None: every kernel gets all of them. "auto": as None; in addition, with more than 3000
+        training samples a bank without landmarks gets 256 in total, or two for each kernel.
     n_read : int or "all", default=40
-        Of a Gaussian process without landmarks: at most how many of the points predictions of new rows are made from,
-        at least two. They are chosen and weighted so that moments of predictions are those of all points; mean scores
-        are exactly these. Their factorizations are kept after the first prediction. "all": predictions from all
-        points, several times as slow.
+        Maximum number of points for predictions of new rows, at least two; for Gaussian processes without landmarks.
+        The points are chosen and weighted to reproduce the moments of predictions from all points; mean scores are
+        reproduced exactly. Their factorizations are kept after the first prediction. "all": predict from all points,
+        which is several times as slow.
     share_mcse : float, default=0.02
-        Monte Carlo error, a standard deviation, that shares of kernels and ends of their 94 % intervals have at most
-        where `n_points` is None, as far as 512 points allow. It is judged before shares are known, from those of
-        prior variances; `share_mcse_` of a model is what came of it.
+        Target for the Monte Carlo standard error of kernel shares and of the ends of their 94 % intervals, if
+        `n_points` is None; 512 points may not reach it. The error is estimated before shares are known, from shares
+        of the prior variance. The attribute `share_mcse_` of a model has the error that was reached.
 
     Examples
     --------

@@ -138,10 +138,10 @@ def make_bunch(
 LOADER = entries(
     """
     return_X_y : bool, default=False
-        Return ``(data, target)`` instead of a Bunch.
+        Whether to return ``(data, target)`` instead of a Bunch.
     as_frame : bool, default=False
-        Return the data as a DataFrame with feature names and the target as a Series; times to events stay a
-        structured array.
+        Whether to return the data as a DataFrame with feature names and the target as a Series. Times to events stay
+        a structured array.
     ValueError
         If `return_X_y` or `as_frame` is neither True nor False.
     """
@@ -269,9 +269,9 @@ def load_diabetes(*, return_X_y: bool = False, as_frame: bool = False) -> Bunch 
 
     Notes
     -----
-    Features come in their original units (scikit-learn's default is a table scaled with all 442 samples), so
-    that scaling can be learned from training samples only. The Pima Indians data that some papers call
-    "diabetes" are another set.
+    Features are in their original units, so that you can learn scaling from training samples only. (The default of
+    scikit-learn is a table that was scaled with all 442 samples.) The Pima Indians data, which some papers call
+    "diabetes", is a different data set.
 
     Examples
     --------
@@ -309,10 +309,10 @@ def load_digits_views(*, return_X_y: bool = False, as_frame: bool = False) -> Bu
     - ``pixels`` (64): the image itself, row by row;
     - ``rows`` (8) and ``columns`` (8): sums of each row and of each column;
     - ``fourier`` (40): magnitudes of the two-dimensional Fourier transform (the half that a real image
-      determines), blind to where on the (periodic) grid the digit sits;
-    - ``gradients`` (32): in each quadrant a histogram of gradient directions (8 bins), weighted by gradient
+      determines), which do not depend on the position of the digit on the (periodic) grid;
+    - ``gradients`` (32): a histogram of gradient directions (8 bins) in each quadrant, weighted by gradient
       length;
-    - ``quadrants`` (4): ink in each quadrant.
+    - ``quadrants`` (4): amount of ink in each quadrant.
 
     Examples
     --------
@@ -368,11 +368,12 @@ def load_gbsg2(*, return_X_y: bool = False, as_frame: bool = False) -> Bunch | t
 
     Notes
     -----
-    Women with node-positive breast cancer in a trial of tamoxifen and of the duration of chemotherapy [1]_. Columns:
+    The samples are women with node-positive breast cancer in a trial of tamoxifen and of the duration of chemotherapy
+    [1]_. Columns:
     ``age`` in years, ``postmenopausal`` (0 or 1), ``tumour_size`` in mm, ``tumour_grade`` (1 to 3),
     ``positive_nodes`` (number), ``progesterone_receptor`` and ``estrogen_receptor`` in fmol,
-    ``hormone_therapy`` (0 or 1). The table is that of [2]_, from lifelines (MIT license); the file beside it has the
-    license.
+    ``hormone_therapy`` (0 or 1). The table is that of [2]_, taken from lifelines (MIT license); a file next to it
+    contains the license.
 
     References
     ----------
@@ -422,9 +423,9 @@ def load_lung(*, return_X_y: bool = False, as_frame: bool = False) -> Bunch | tu
     Returns
     -------
     Bunch
-        ``data`` (228, 8) with NaN where nothing was recorded, ``target``, a structured array with the fields
+        ``data`` (228, 8) with NaN for missing values, ``target``, a structured array with the fields
         ``event`` (death: 165; False = censored) and ``time`` (days), ``views`` (view name -> columns, usable as
-        ``KernelBank(views=lung.views)``; the institution is in none), ``feature_names``, ``DESCR``, ``name``.
+        ``KernelBank(views=lung.views)``; no view has the institution), ``feature_names``, ``DESCR``, ``name``.
 
     Raises
     ------
@@ -432,11 +433,11 @@ def load_lung(*, return_X_y: bool = False, as_frame: bool = False) -> Bunch | tu
 
     Notes
     -----
-    Patients with advanced lung cancer at 18 institutions [1]_. Columns: ``age`` in years, ``female`` (0 or 1),
-    ``ecog_physician`` (performance by the physician, 0 = fully active to 4 = bedbound), ``karnofsky_physician`` and
-    ``karnofsky_patient`` (performance as rated by each, 100 = good), ``meal_calories`` (per day; of 47 patients not
-    known), ``weight_loss`` (pounds in six months; of 14 not known), ``institution`` (code). The table is from
-    lifelines (MIT license); the file beside it has the license.
+    The samples are patients with advanced lung cancer at 18 institutions [1]_. Columns: ``age`` in years, ``female``
+    (0 or 1), ``ecog_physician`` (performance rated by the physician, 0 = fully active to 4 = bedbound),
+    ``karnofsky_physician`` and ``karnofsky_patient`` (performance rated by physician and patient, 100 = good),
+    ``meal_calories`` (per day; unknown for 47 patients), ``weight_loss`` (pounds in six months; unknown for 14),
+    ``institution`` (code). The table is taken from lifelines (MIT license); a file next to it contains the license.
 
     References
     ----------

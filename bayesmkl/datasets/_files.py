@@ -91,25 +91,25 @@ def load_kernels(folder: str | os.PathLike[str], content: str = "kernels", retur
     Parameters
     ----------
     folder : path
-        With the matrices in one of these forms: ``kernels.npy``, an array (n_kernels, n_samples, n_samples);
-        ``kernel_01.npy``, ``kernel_02.npy``, ... or the same as ``.csv`` without a header, one matrix each, in the
-        order of their numbers.
-        Where there are as many kernels as samples, the order is the one in which all matrices are symmetric.
-        Rows and columns are all samples, those to train on and those to test on. Beside them ``labels.csv``, with the
-        header ``label`` and a number or text per line, or ``labels.npy``; and ``splits.csv`` if there are splits, a
-        column with a header each, whose lines hold ``train``, ``test`` or nothing.
+        Folder with the matrices in one of these forms: ``kernels.npy``, an array (n_kernels, n_samples, n_samples);
+        or ``kernel_01.npy``, ``kernel_02.npy``, ... with one matrix each, in the order of their numbers; or the same
+        as ``.csv`` files without a header. If there are as many kernels as samples, the axes of the array are read
+        such that all matrices are symmetric. Rows and columns are all samples, both for training and for testing. The
+        folder also needs ``labels.npy``, or ``labels.csv`` with the header ``label`` and a number or text per line.
+        It may contain ``splits.csv``, with one column and header per split; its lines hold ``train``, ``test`` or
+        nothing.
     content : {"kernels", "distances"}, default="kernels"
-        With "distances" the files have that name, and hold distances: apply a function such as
-        :math:`\exp(-d / s)` to make kernels of them.
+        "distances" reads ``distances.npy``, ``distance_01.npy`` and so on. Apply a function such as
+        :math:`\exp(-d / s)` to turn distances into kernels.
     return_X_y : bool, default=False
-        Return ``(X, y)`` alone.
+        Whether to return ``(X, y)`` instead of a Bunch.
 
     Returns
     -------
     data : Bunch
-        ``data``: ndarray of shape (n_samples, n_samples, n_kernels), as estimators with ``kernels="precomputed"``
-        take it; ``target``: ndarray of shape (n_samples,); ``splits``: list of pairs of positions (train, test), or
-        None where there are none.
+        ``data``: ndarray of shape (n_samples, n_samples, n_kernels), for estimators with
+        ``kernels="precomputed"``; ``target``: ndarray of shape (n_samples,); ``splits``: list of pairs of positions
+        (train, test), or None if there are no splits.
 
     Raises
     ------
@@ -117,8 +117,8 @@ def load_kernels(folder: str | os.PathLike[str], content: str = "kernels", retur
         If there are no matrices or labels; the message says which files can hold them.
     ValueError
         If a file cannot be read, matrices are not square or of different sizes, the numbers of samples differ, or
-        entries are not finite real numbers; if there are several forms of the same, or a number is left out; if a
-        label is missing, or a split has no sample to train or to test on.
+        entries are not finite real numbers; if the folder has several forms of the same data, or a number is left
+        out; if a label is missing, or a split has no training or test sample.
     TypeError
         If `folder` is no path.
 
@@ -276,40 +276,41 @@ def read_gene_sets(
     min_size: int = 10,
     max_size: int = 500,
 ) -> dict[str, list[str]]:
-    r"""Read a GMT file as views for a bank: the columns of a table that are in each gene set.
+    r"""Read gene sets from a GMT file as views for a bank, one view of table columns per gene set.
 
     Parameters
     ----------
     path : path
-        A text file in UTF-8, also packed as ``.gz``. Each line is a set: its name, a description and its genes,
-        separated by tabs. Empty lines and fields are skipped, and a gene that comes twice counts once. No more than
-        256 MB are unpacked.
+        A text file in UTF-8, optionally compressed as ``.gz``. Each line is a set: its name, a description and its
+        genes, separated by tabs. Empty lines and fields are skipped, and repeated genes count once. At most 256 MB
+        are unpacked.
     columns : DataFrame, RowSource or sequence of str
-        The table whose columns are genes, or their names alone. They must be written as in the file; those that no
-        set has, such as age, are in no view.
+        The table whose columns are genes, or only the names of its columns. Names must be spelled as in the file.
+        Columns that no set contains, such as age, are in no view.
     min_size, max_size : int, default=10, 500
-        Sets with fewer or more genes that the table has are left out.
+        Sets with fewer or more genes in the table are left out.
 
     Returns
     -------
     views : dict
-        The columns of each set, by its name: sets in the order of the file, columns in the order of the table. Sets
-        may share columns.
+        The columns of each set, by its name. Sets are in the order of the file, and columns in the order of the
+        table. Sets may share columns.
 
     Raises
     ------
     ValueError
-        If the file is not as above, two sets have one name, or no set is left; if `columns` are no names,
-        or the sizes are not whole numbers in ascending order.
+        If the file is not as above, two sets have the same name, or no set is left; if `columns` are not names, or
+        the sizes are not whole numbers in ascending order.
     FileNotFoundError
         If there is no such file.
     TypeError
-        If `path` is no path, or `columns` a query that has to be evaluated first.
+        If `path` is not a path, or `columns` is a query that has to be evaluated first.
 
     Warns
     -----
     UserWarning
-        If the table lacks genes of the file, once: how many, some of them, and how many sets are left out.
+        Once, if the table lacks genes of the file. The warning tells how many, names some of them, and tells how many
+        sets are left out.
 
     Examples
     --------
@@ -429,18 +430,18 @@ def _some(genes: Sequence[str]) -> str:
 
 
 def from_mudata(mdata: Any, target: str | None = None, *, covariates: Sequence[str] = ()) -> Bunch:
-    """Make a table from annotated matrices: modalities become views, columns of `obs` the target and covariates.
+    """Make a table from annotated matrices, with modalities as views and columns of `obs` as target and covariates.
 
     Parameters
     ----------
     mdata : MuData, AnnData or dict of str to AnnData
-        Samples are rows of ``X``. Modalities may have different samples; of those that lack one, its columns are NaN.
-        A dict chooses modalities, ``{"rna": mdata["rna"]}``.
+        Samples are rows of ``X``. Modalities may have different samples; if a sample lacks a modality, the columns of
+        the modality are NaN. Use a dict to choose modalities: ``{"rna": mdata["rna"]}``.
     target : str, default=None
         Column of ``obs`` to predict; None leaves the target out.
     covariates : sequence of str, default=()
-        Columns of ``obs`` that become columns of the table, in no view. Numbers stay what they are; texts do, too,
-        and are categories to an estimator.
+        Columns of ``obs`` that become columns of the table, but are in no view. Numbers and texts stay unchanged;
+        estimators treat texts as categories.
 
     Returns
     -------
@@ -452,10 +453,10 @@ def from_mudata(mdata: Any, target: str | None = None, *, covariates: Sequence[s
     Raises
     ------
     TypeError
-        If `mdata` is none of these, or one name is given where a list is expected.
+        If `mdata` is not one of these types, or one name is given instead of a list.
     ValueError
-        For names that `mdata` does not have, samples, variables or columns of one name, no values, and a target that
-        is missing.
+        If `mdata` lacks a name, if samples, variables or columns have the same name, if there are no values, or if
+        target values are missing.
     MemoryError
         If sparse matrices do not fit as a table.
 

@@ -40,25 +40,26 @@ def open_rows(
     Parameters
     ----------
     path : path or ndarray of shape (n_rows, n_columns)
-        A Parquet file (.parquet), of which one row group is in memory at a time; a folder of such files with the
-        same columns, one after another in the order of their names; an array on disk (.npy), which is mapped; or an
-        array such as a `numpy.memmap` of your own.
+        A Parquet file (.parquet), which is read one row group at a time; a folder of such files with the same
+        columns, which are read in the order of their names; an array on disk (.npy), which is memory-mapped; or an
+        array, such as your own `numpy.memmap`.
     columns : sequence of str or int, default=None
-        Which columns to read, and in which order: names in Parquet files, positions in an array. None: all.
+        Columns to read, in this order: names in Parquet files, positions in an array. None: all.
 
     Returns
     -------
     rows : RowSource
-        With `shape`, ``len(rows)`` and names in `columns`. ``rows[first:last]`` is an array; ``rows.blocks(size)``
-        goes through all of them; ``rows.map(function)`` transforms every block when it is read.
+        It has `shape`, ``len(rows)`` and the names in `columns`. ``rows[first:last]`` is an array,
+        ``rows.blocks(size)`` goes through all rows, and ``rows.map(function)`` transforms every block when it is
+        read.
 
     Raises
     ------
     ValueError
-        For files of text, columns that are not there, columns that do not hold numbers, and a file of a folder whose
-        columns or types are not those of the first one.
+        If the file is a text file, columns are missing or do not hold numbers, or a file in a folder has other
+        columns or types than the first one.
     FileNotFoundError
-        If there is no such file, or none that ends in .parquet in a folder.
+        If there is no such file, or the folder has no file that ends in .parquet.
     TypeError
         If `path` is neither a path nor an array.
     ImportError
@@ -66,12 +67,13 @@ def open_rows(
 
     Notes
     -----
-    All numbers are float64 and missing ones NaN, which estimators refuse with the row they are in. Row groups of a
-    Parquet file are the least that can be read at once: write them with about 100 000 rows
-    (``table.to_parquet(path, row_group_size=100_000)``). Labels of a folder come in its order where they are a column
-    of it: ``open_rows(folder, columns="label")[:].ravel()``. Names are sorted as text: part-2 comes after part-10.
+    All numbers are float64. Missing numbers are NaN; estimators raise an error that names their row. A row group is
+    the smallest part of a Parquet file that can be read, so write row groups of about 100 000 rows
+    (``table.to_parquet(path, row_group_size=100_000)``). If the labels are a column of the files, read them in the
+    same order by ``open_rows(folder, columns="label")[:].ravel()``. File names are sorted as text: part-2 comes after
+    part-10.
 
-    A fit goes through the rows many times: leave the files as they are meanwhile.
+    A fit reads the rows many times. Do not change the files while it runs.
 
     Examples
     --------
@@ -118,7 +120,7 @@ def open_rows(
 
 
 class RowSource(ABC):
-    """Rows of numbers that are read when needed; `open_rows` makes them.
+    """Table of numbers whose rows are read when they are needed; create it with `open_rows`.
 
     Parameters
     ----------
@@ -127,7 +129,7 @@ class RowSource(ABC):
     columns : list of str or None
         Names of the columns, where there are names.
     origin : str
-        What the rows are of, for messages.
+        Description of the source of the rows, for messages.
 
     Attributes
     ----------
@@ -138,7 +140,7 @@ class RowSource(ABC):
     ndim : int
         2.
     dtype : numpy.dtype
-        Of the rows that are read, float64.
+        Type of the numbers, float64.
 
     Examples
     --------
@@ -233,7 +235,7 @@ class RowSource(ABC):
         Parameters
         ----------
         n_rows : int
-            How many, at most all.
+            Number of rows to draw, at most all.
         random_state : int, default=0
             Seed of the draw, or a generator.
 
@@ -258,13 +260,14 @@ class RowSource(ABC):
         Parameters
         ----------
         function : callable
-            From an array (n_rows, n_columns) to one with as many rows, each a function of its own row alone: for
-            example the `transform` of a scaler that saw all blocks by its `partial_fit`.
+            Function that maps an array (n_rows, n_columns) to one with the same number of rows. Each row of the
+            result must only depend on its own row. An example is the `transform` of a scaler that was fitted to all
+            blocks by `partial_fit`.
 
         Returns
         -------
         RowSource
-            With as many rows, and the names of the columns where their number stays the same.
+            The transformed rows. It keeps the names of the columns if their number stays the same.
 
         Raises
         ------

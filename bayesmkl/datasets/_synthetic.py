@@ -232,27 +232,28 @@ def make_localized(
     noise: float = 0.1,
     random_state: int | np.random.Generator | None = None,
 ) -> Bunch:
-    r"""Draw samples whose label depends on one of several views, which gate columns select.
+    r"""Draw samples whose label depends on a single view, which is selected by gate columns.
 
     .. math:: f = \sum_m \eta_m(g)\, x^{(m)}_1, \qquad y = \operatorname{sign}(f + \sigma\epsilon)
 
     Views of two features, :math:`x^{(m)} \sim \mathcal{N}(0, I)`, are independent of one another and of the gate
-    columns :math:`g`, and :math:`\eta_m(g)` is one for a single view and zero for the others. No view, and no global
-    weights of views, can tell the label everywhere.
+    columns :math:`g`, and :math:`\eta_m(g)` is one for a single view and zero for the others. No single view and no
+    global weights of views can predict the label everywhere.
 
     Parameters
     ----------
     n_samples : int, default=200
         Number of samples.
     design : {"hours", "halves", "regions", "global"}, default="hours"
-        * "hours": a camera tells from 6 to 18 o'clock, an infrared sensor at other hours, which are uniform from 0 to
-          24. There are two changes.
-        * "halves": one view tells left of zero, another one right of it, on a line from -1 to 1.
-        * "regions": three views in three sectors of equal angle of the square from -1 to 1, two gate columns.
-        * "global": nothing is local. Both views tell everywhere, :math:`\eta_m = 1/\sqrt 2`, and the gate column
-          tells nothing.
+        * "hours": a camera is informative from 6 to 18 o'clock, and an infrared sensor at other hours. Hours are
+          uniform from 0 to 24, so there are two changes.
+        * "halves": one view is informative left of zero, another one right of it, on a line from -1 to 1.
+        * "regions": three views are informative in three sectors of equal angle of the square from -1 to 1; there are
+          two gate columns.
+        * "global": nothing is local. Both views are informative everywhere, :math:`\eta_m = 1/\sqrt 2`, and the gate
+          column is not.
     noise : float, default=0.1
-        Standard deviation :math:`\sigma` of the noise; the score :math:`f` has one.
+        Standard deviation :math:`\sigma` of the noise; that of the score :math:`f` is one.
     random_state : int, Generator or None, default=None
         Seed.
 
@@ -272,7 +273,7 @@ def make_localized(
 
     Notes
     -----
-    The score is standard normal in every design, so that the best classifier, its sign, is right with probability
+    The score is standard normal in every design. The best classifier is its sign, which is right with probability
     :math:`1 - \arctan(\sigma) / \pi`, exactly: 0.9683 for the default noise.
 
     Examples
@@ -357,17 +358,17 @@ def make_multiview(
 
     .. math:: f = \sum_m e_m K_m a + b, \qquad K_m(x, z) = \exp\{-\|x^{(m)} - z^{(m)}\|^2 / (2 d_m)\}
 
-    The views :math:`x^{(m)} \sim \mathcal{N}(0, I)` are independent of one another, so a view of weight 0
-    tells nothing about the target: a method that recovers the weights gives it none.
+    The views :math:`x^{(m)} \sim \mathcal{N}(0, I)` are independent of one another, so a view with weight 0
+    carries no information about the target. A method that recovers the weights gives it no weight.
 
     Parameters
     ----------
     n_samples : int, default=200
         Number of samples.
     kernel_weights : sequence of float, default=(1.0, 0.5, 0.0, 0.0)
-        Weight :math:`e_m` of each view's kernel, any sign, at least one not zero.
+        Weight :math:`e_m` of each view's kernel, of any sign; at least one must not be zero.
     n_features : int or sequence of int, default=2
-        Features per view; one number for all or one for each.
+        Number of features per view: one number for all views, or one for each.
     task : {"classification", "regression"}, default="classification"
         Whether the target is the sign of the noisy score, or the noisy score.
     noise : float, default=0.1
@@ -489,10 +490,10 @@ def make_corrupted(
 
     * ``"features"``: the sample's features in that view get noise of standard deviation 3, and the kernel is
       computed from them.
-    * ``"kernels"``: the kernel takes the sample for another one; the rows and columns of its corrupted samples
-      are permuted among each other. Nothing but the labels can tell.
+    * ``"kernels"``: the kernel confuses the sample with another one; the rows and columns of its corrupted samples
+      are permuted among each other. Only the labels can reveal this.
     * ``"similarities"``: the sample's similarities to all others are replaced by values drawn from the same
-      kernel; the nearest positive semidefinite matrix is made of what results and scaled to a diagonal of ones.
+      kernel. The result is replaced by the nearest positive semidefinite matrix, scaled to a diagonal of ones.
 
     Parameters
     ----------
@@ -503,8 +504,8 @@ def make_corrupted(
     fraction : float, default=0.2
         Probability of a pair to be corrupted, from 0 to 1.
     separations : sequence of float, default=(1.0, 1.0, 0.7, 0.7, 0.5, 0.5, 0.0, 0.0)
-        Half the distance :math:`a_m` of the classes in each view, one or more numbers, zero for a view that tells
-        nothing.
+        Half the distance :math:`a_m` between the classes in each view: one or more numbers, zero for an uninformative
+        view.
     random_state : int, Generator or None, default=None
         Seed. The same seed gives the same clean samples for every `corruption` and `fraction`, and a larger
         fraction corrupts more pairs on top of those of a smaller one.
@@ -654,15 +655,15 @@ def make_pathways(
     task: str = "regression",
     random_state: int | np.random.Generator | None = None,
 ) -> Bunch:
-    r"""Draw correlated genes in overlapping sets, and a target of a few of the sets.
+    r"""Draw correlated genes in overlapping sets, and a target that depends on a few of the sets.
 
     .. math:: x_g = \sqrt{c}\,z_{b(g)} + \sqrt{1 - c}\,e_g, \qquad f = \sum_{s\ \text{active}} a_s
        \sum_{g \in s} w_{sg} x_g, \qquad w_{sg} \sim \mathcal{N}(0, 1)
 
     Genes come in blocks :math:`b(g)` that share a factor :math:`z_b`; factors, :math:`e_g` and weights are standard
-    normal, and :math:`c` is the correlation within a block. A set takes a part of its genes from blocks of its own,
-    half of a block each, and the others from anywhere, popular genes more often. So sets share genes, and what a set
-    tells of the target is also told in part by others that do not enter :math:`f`.
+    normal, and :math:`c` is the correlation within a block. A set takes a part of its genes from its own blocks, half
+    of a block each, and the others from anywhere, popular genes more often. Sets therefore share genes, and sets that
+    do not enter :math:`f` carry part of the information about the target.
 
     Parameters
     ----------
@@ -675,15 +676,15 @@ def make_pathways(
     n_genes : int, default=2000
         Number of genes, which are the columns of the data.
     min_size, max_size : int, default=10, 100
-        Genes of the smallest and of the largest set; the logarithm of the size is uniform between them.
+        Number of genes of the smallest and of the largest set; the logarithm of the size is uniform between them.
     block_size : int, default=40
-        Genes of a block.
+        Number of genes in a block.
     correlation : float, default=0.4
         Correlation :math:`c` of two genes of a block, from 0 to 1.
     coherence : float, default=0.5
         Part of a set that follows blocks, from 0 (genes from anywhere) to 1.
     signal : float, default=0.5
-        Part of the variance of the score with noise that is the score's own, from 0 to 1.
+        Fraction of the variance of the noisy score that is due to the score, from 0 to 1.
     task : {"regression", "classification"}, default="regression"
         Whether the target is the score with noise, or its sign.
     random_state : int, Generator or None, default=None

@@ -54,10 +54,10 @@ GATING = entries(
 
 @fill_docs(GATING)
 class Gating(Protocol):
-    """Gates as differentiable functions of a flat array of parameters.
+    """Interface of gates that are differentiable functions of a flat array of parameters.
 
-    Gates lie between 0 and 1 whatever the parameters are: without an upper bound the margin would grow with the gates
-    forever, and there would be nothing to find. Gates without parameters need no upper bound.
+    Gates must lie between 0 and 1 for all parameters. Without an upper bound the margin would grow with the gates
+    forever, and the problem would have no solution. Gates without parameters need no upper bound.
 
     Examples
     --------
@@ -200,7 +200,7 @@ class SoftmaxGating(NamedTuple):
 
 @fill_docs(GATING)
 class SigmoidGating(NamedTuple):
-    r"""Kernels do not compete: each gate is a sigmoid of its own.
+    r"""Kernels do not compete: each gate is a separate sigmoid.
 
     .. math:: \eta_m(x) = \frac{1}{1 + \exp(-v_{m0} - v_m^\top x)}
 
@@ -277,21 +277,22 @@ class SigmoidGating(NamedTuple):
 
 @fill_docs(GATING)
 class GaussianGating(NamedTuple):
-    r"""Each kernel has a place: gates fall with the distance from its center, normalized over kernels.
+    r"""Each kernel acts near its center: gates fall with the distance from it, normalized over kernels.
 
     .. math:: \eta_m(x) = \frac{\exp(-\|x - \mu_m\|^2 / s_m^2)}{\sum_h \exp(-\|x - \mu_h\|^2 / s_h^2)}
 
     This is the Gaussian gating of Gönen and Alpaydın (2013). Parameters are the rows :math:`(s_m, \mu_m)`, one after
-    the other. Centers start between the mean and different samples, close to the mean: gates are then nearly flat,
-    and descent finds out whether they should differ from one side to the other or from the middle to both ends.
-    Centers that start far apart decide it before.
+    the other. Centers start between the mean and different samples, close to the mean. Gates are then nearly flat,
+    and the optimization decides whether they should differ between two sides, or between the middle and both ends.
+    Centers that start far apart would fix this in advance.
 
     Parameters
     ----------
     width : float, default=1.0
         Width :math:`s_m` to start from, in units of the features: the standard deviation times :math:`\sqrt 2`.
     spread : float, default=0.1
-        How far from the mean centers start, as a part of the way to a sample, at most 1, which is at the sample.
+        Distance of the starting centers from the mean, as a fraction of the way to a sample; at most 1 (at the
+        sample).
 
     References
     ----------
@@ -378,14 +379,14 @@ class GroupGating(NamedTuple):
 
     .. math:: \eta_m(x) = \frac{\exp(u_{c(x) m})}{\sum_h \exp(u_{c(x) h})}
 
-    Yang et al. (2009) give every group of samples kernel weights of its own; :math:`c(x)` is the group of :math:`x`.
+    Yang et al. (2009) give every group of samples its own kernel weights; :math:`c(x)` is the group of :math:`x`.
     The single feature is the number of the group. Parameters are the rows :math:`u_c`, one after the other. Gates of
-    a group without training samples stay where they started, close to equal.
+    a group without training samples keep their starting values, close to equal.
 
     Parameters
     ----------
     n_groups : int
-        How many groups there are; they are numbered from zero.
+        Number of groups, which are numbered from zero.
     init_scale : float, default=0.01
         Half width of the uniform distribution around zero that parameters start from.
 
@@ -491,7 +492,8 @@ class FixedGating(NamedTuple):
     ----------
     values : array-like of shape (n_kernels,), or callable
         Gates that are the same for all samples, or a function of features of shape (n_rows, n_features) that returns
-        gates of shape (n_rows, n_kernels). Finite and at least 0; as nothing is learned, there is no upper bound.
+        gates of shape (n_rows, n_kernels). They must be finite and at least 0. They have no upper bound, because
+        nothing is learned.
 
     Examples
     --------

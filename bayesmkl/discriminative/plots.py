@@ -224,7 +224,7 @@ def plot_gates(
     label: Label | None = None,
     gate_features: ArrayLike | None = None,
 ) -> Axes:
-    """Show how strongly each kernel acts at each sample.
+    """Plot the gate of each kernel at each sample.
 
     Parameters
     ----------
@@ -235,10 +235,10 @@ def plot_gates(
     ax : matplotlib.axes.Axes, default=None
         Axes to draw on; None makes a figure.
     order_by : array-like of shape (n_rows,), default=None
-        A value per sample, by which samples are sorted: numbers, or groups if there are at most 12 different values,
-        such as labels. None groups samples by the kernel with the largest gate.
+        One value per sample to sort samples by: numbers, or groups (such as labels) if there are at most 12 different
+        values. None groups samples by the kernel with the largest gate.
     label : object, default=None
-        Of more than two classes that have gates of their own, the one whose gates are shown.
+        Class whose gates are shown, if more than two classes have their own gates.
     gate_features : array-like of shape (n_rows, n_gate_features), default=None
         Features of the gates, if they were passed to `fit` and `X` is given.
 
@@ -246,8 +246,8 @@ def plot_gates(
     -------
     matplotlib.axes.Axes
         Its figure is ``ax.figure``: ``ax.figure.savefig("gates.png")``. Up to six kernels are points of one color
-        each; more are rows of a picture. The legend, or the name of a row, says at which share of the samples a
-        kernel has the largest gate.
+        each; more kernels are rows of an image. The legend, or the name of a row, has the share of the samples at
+        which a kernel has the largest gate.
 
     Raises
     ------

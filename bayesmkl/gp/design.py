@@ -156,7 +156,7 @@ def refuse_missing(name: Any, missing: np.ndarray) -> None:
     if missing.any():
         raise ValueError(
             f"`X` must have no missing values (NaN, None) in the columns of `design`; got {int(missing.sum())} in "
-            f"{name!r}, the first in row {int(missing.argmax())}. They are no part of a view that may be missing: "
+            f"{name!r}, the first in row {int(missing.argmax())}. `missing_views` does not apply to these columns: "
             "fill them in, or leave these rows out."
         )
 
@@ -217,40 +217,42 @@ Columns = str | int | Sequence[str | int]
 
 @dataclass(frozen=True, repr=False)
 class Design(Options):
-    r"""What columns of `X` mean to a model that are no features of its kernels.
+    r"""Name the columns of `X` that the model uses as covariates, groups, tasks or offsets, not as kernel features.
 
-    They are left out of the views of a bank, unless these name them. Shares of kernels are of what is left after
-    their effects, which :func:`bayesmkl.posterior.effect_table` lists.
+    The views of a bank leave these columns out, unless a view names them. Kernel shares describe the score after
+    the effects of these columns are removed; :func:`bayesmkl.posterior.effect_table` lists the effects.
 
     Parameters
     ----------
     offset_column : str or int, default=None
-        Name or position of a column that is added to the score as it is: the log of the time or the number of units
-        that counts are from (their exposure), or a known part of a target. Of `GPMKLRegressor` only.
+        Name or position of a column that is added to the score unchanged: a known part of the target or, for counts,
+        the log of their exposure (the time or the number of units that they were counted over). `GPMKLRegressor`
+        only.
     covariate_columns : str, int or sequence of these, default=()
         Columns with a linear effect: age, sex as 0 and 1, a known confounder. They are standardized over the training
         samples.
     group_columns : str, int or sequence of these, default=()
-        Columns that say which group a sample is of: its site, batch, or the subject that was measured repeatedly.
-        Text in a DataFrame will do. Every level has an effect of its own (a random intercept), normal with a standard
-        deviation that is inferred. Samples of levels that are not in training are predicted with that much more
+        Columns with the group of each sample: its site, its batch, or the subject that was measured repeatedly. Text
+        in a DataFrame is accepted. Every level gets its own effect (a random intercept) from a normal distribution
+        whose standard deviation is inferred. Predictions for a level that was not in training have that much more
         variance.
     slope_columns : dict of group column to covariate columns, default=None
         Covariates whose effects differ from level to level of a group (random slopes), as in ``{"subject": "time"}``.
-        They are independent of the random intercepts, which are those at the mean of the covariate.
+        They are independent of the random intercepts, which refer to the mean of the covariate.
     task_column : str or int, default=None
-        Column that says which task a sample is of: the outcome that its target is a value of, where several outcomes
-        of the same samples are known in part; or a site where views may matter in another way. Kernels are multiplied
-        with a covariance of tasks that is inferred, and tasks have effects of their own as groups do. Targets are
-        standardized within tasks, and have noise of the task.
+        Column with the task of each row. Use it if several outcomes were measured on partly the same samples (a task
+        is then an outcome), or if views may matter differently at each site (a task is then a site). The model
+        multiplies the kernels with a covariance of tasks, which it infers. Each task has its own effect, as groups
+        do, and its own noise. Targets are standardized within tasks.
     task_correlation : "equal" or "free", default="equal"
-        Whether the functions of all pairs of tasks have the same correlation, or each pair its own, of either sign:
-        for outcomes that are few, and known for many samples.
+        "equal": all pairs of tasks have the same correlation. "free": each pair has its own correlation, of either
+        sign; use it for few outcomes that are known for many samples.
     precision_column : str or int, default=None
-        Column of positive numbers, the precision of a target's noise relative to that of others: of a mean of `n`
-        measurements it is `n`. Of `GPMKLRegressor` with normal or Student t noise only.
+        Column of positive numbers: the precision of the noise of each target, relative to other targets. The mean of
+        `n` measurements has precision `n`. `GPMKLRegressor` with normal or Student t noise only.
     covariate_std : float, default=3.0
-        Prior standard deviation of the effect of one standard deviation of a covariate, in units of the score: wide.
+        Prior standard deviation, in units of the score, of the effect of one standard deviation of a covariate. The
+        default is wide.
     group_prior : HalfT, default=HalfT(df=4.0, scale=1.0)
         Prior of the standard deviations of groups and slopes, in units of the score.
 
@@ -374,7 +376,7 @@ class FittedDesign(NamedTuple):
         far = np.abs(covariates).max(axis=0, initial=0.0)
         if (far > FARTHEST).any():
             raise ValueError(
-                f"`X` must have covariates within {FARTHEST:g} standard deviations of those of training; got "
+                f"`X` must have covariates within {FARTHEST:g} standard deviations of the training mean; got "
                 f"{far.max():.3g} in {self.covariates[int(far.argmax())]!r}. Is a missing value coded as a number?"
             )
         blocks, unseen = [covariates], np.zeros((len(X), len(self.terms)))
@@ -396,7 +398,7 @@ class FittedDesign(NamedTuple):
             known = ", ".join(map(repr, self.labels[-1][:6])) + (", ..." if len(levels) > 6 else "")
             raise ValueError(
                 f"`X` must have tasks of training in {self.groups[-1]!r}: {known}; got {int(unknown.sum())} rows of "
-                f"other tasks, first row {int(np.flatnonzero(unknown)[0])}. Nothing is known of a task without "
+                f"other tasks, first row {int(np.flatnonzero(unknown)[0])}. The model cannot predict a task without "
                 "training samples: leave the rows out, or name the column in `group_columns`."
             )
         return np.searchsorted(levels, values)
@@ -411,8 +413,8 @@ class FittedDesign(NamedTuple):
         if wrong.any():
             raise ValueError(
                 f"`precision_column` must hold positive numbers; got {found[wrong][0]:g} in row "
-                f"{int(np.flatnonzero(wrong)[0])} ({int(wrong.sum())} in all). A sample of no precision says "
-                "nothing: leave it out."
+                f"{int(np.flatnonzero(wrong)[0])} ({int(wrong.sum())} in all). A sample without precision "
+                "carries no information: leave it out."
             )
         return found
 
@@ -469,13 +471,13 @@ def check_design(design: Any, precomputed: bool, takes_offset: bool) -> None:
         )
     if design.offset_column is not None and not takes_offset:
         raise ValueError(
-            f"`offset_column` must be None but with GPMKLRegressor; got {shown(design.offset_column)}. Name the "
-            "column in `covariate_columns` to have its effect inferred."
+            f"`offset_column` must be None except with GPMKLRegressor; got {shown(design.offset_column)}. Name "
+            "the column in `covariate_columns` to infer its effect."
         )
     if design.precision_column is not None and not takes_offset:
         raise ValueError(
-            f"`precision_column` must be None but with GPMKLRegressor; got {shown(design.precision_column)}. Labels, "
-            "grades and times have no noise of their own."
+            f"`precision_column` must be None except with GPMKLRegressor; got {shown(design.precision_column)}. "
+            "Labels, grades and times do not have separate noise."
         )
     check_choice("design.task_correlation", design.task_correlation, ("equal", "free"))
     check_scale("design.covariate_std", design.covariate_std)
@@ -587,8 +589,8 @@ def apart_from_design(
     if not views:
         which = "offset_column" if len(columns) == len(of_offset) else "design"
         raise ValueError(
-            f"`{which}` must leave columns of `X` to the kernels; got {design!r}, which has them all. Append "
-            "features."
+            f"`{which}` must leave columns of `X` to the kernels; got {design!r}, which names all columns. "
+            "Append features."
         )
     return bank.set_params(views=views), fitted
 
@@ -611,8 +613,8 @@ def _slopes(
         for j in positions_of(f"slope_columns[{group!r}]", wanted, n_features, labels):
             if j not in covariates:
                 raise ValueError(
-                    f"`slope_columns` must name covariates of `covariate_columns`, whose mean effect a slope differs "
-                    f"from; got {shown(wanted)}. Name it there too."
+                    f"`slope_columns` must name covariates that are also in `covariate_columns`; got "
+                    f"{shown(wanted)}. Name it there too."
                 )
             found.append((groups.tolist().index(of_group[0]), covariates.tolist().index(j)))
     return tuple(found)
@@ -639,7 +641,7 @@ def _standards(
         rest = own - before @ np.linalg.lstsq(before, own)[0]
         if np.sqrt((rest**2).mean()) < DEPENDENT:
             raise ValueError(
-                f"`covariate_columns` must not follow from each other; got {name!r}, which is a sum of multiples of "
+                f"`covariate_columns` must not be collinear; got {name!r}, which is a linear combination of "
                 f"{', '.join(map(repr, names[:j]))} and a constant. Leave it out."
             )
     return unit * location, unit * scale
@@ -654,8 +656,8 @@ def _check_levels(argument: str, name: str, n_levels: int, n_samples: int) -> No
         )
     if n_levels == n_samples:
         raise ValueError(
-            f"`{argument}` must hold {what} of more than one training sample; got {name!r}, all of whose "
-            f"{n_levels} values are different. Name it in `covariate_columns` if it is a quantity, or leave it out."
+            f"`{argument}` must hold {what} of more than one training sample; got {name!r}, whose {n_levels} "
+            "values are all different. Name it in `covariate_columns` if it is a quantity, or leave it out."
         )
 
 

@@ -205,7 +205,7 @@ def check_many(model: Hypermodel, options: Marginal) -> None:
     if options.sampler == "nuts" and model.n_coordinates > MOST_OF_CHAINS and not has_sets:
         raise ValueError(
             f'`sampler` of `inference` must be "importance" with more than {MOST_OF_CHAINS} hyperparameters; got '
-            f'"nuts", whose steps take the curvature of all pairs of {n_kernels} weights.'
+            f'"nuts", whose steps need the curvature of all pairs of {n_kernels} weights.'
         )
 
 

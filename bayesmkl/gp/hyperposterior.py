@@ -526,15 +526,15 @@ class Draws(NamedTuple):
             )
         if not self.outcome.converged:
             return (
-                f"finished with importance weights of a heavy tail: k-hat is {self.pareto_k:.2f} (at most "
-                f"{LARGEST_K}), and {n_draws} points are worth {np.floor(self.ess):.0f} draws (at least "
-                f"{LEAST_DRAWS:.0f}). {remedy_of_weights(self.pareto_k, self.coordinates.shape[1])}"
+                f"could not sample its {drawn} reliably: k-hat is {self.pareto_k:.2f} (at most {LARGEST_K}), and "
+                f"{n_draws} points are worth {np.floor(self.ess):.0f} draws (at least {LEAST_DRAWS:.0f}), so "
+                f"intervals are unreliable. {remedy_of_weights(self.pareto_k, self.coordinates.shape[1])}"
             )
         if not self.converged:
             return (
-                f"does not know the evidence of {100 * self.unconverged:.0f} % of its posterior, where expectation "
-                'propagation did not converge. Use approximation="laplace" in `inference`, or a `kernel_prior` with '
-                f"a smaller {smaller}."
+                f"could not compute the evidence for {100 * self.unconverged:.0f} % of its posterior, because "
+                'expectation propagation did not converge there. Use approximation="laplace" in `inference`, or a '
+                f"`kernel_prior` with a smaller {smaller}."
             )
         return None
 
@@ -545,15 +545,15 @@ def remedy_of_weights(pareto_k: float, n_coordinates: int = 0) -> str:
     Examples
     --------
     >>> remedy_of_weights(0.8)
-    'Increase `n_points` of `inference`: four times as many are mostly enough.'
+    'Increase `n_points` of `inference`: four times as many are usually enough.'
     """
     if pareto_k < HOPELESS_K:
-        return "Increase `n_points` of `inference`: four times as many are mostly enough."
+        return "Increase `n_points` of `inference`: four times as many are usually enough."
     if n_coordinates > MOST_OF_CHAINS:
         return (
-            "Compare fits of several seeds, or use fewer kernels: with a k-hat of 1, more points are as bad."
+            "Compare fits of several seeds, or use fewer kernels: with a k-hat of 1, more points do not help."
         )
-    return 'Use sampler="nuts" of `inference`: with a k-hat of 1 or more, more points are as bad.'
+    return 'Use sampler="nuts" of `inference`: with a k-hat of 1 or more, more points do not help.'
 
 
 def covariance_matrices(model: Hypermodel, coordinates: np.ndarray) -> Iterator[np.ndarray]:

@@ -28,9 +28,9 @@ DOCS = entries(
     n_kernels : int
         Number of kernels.
     coordinates : ndarray of shape (n_coordinates,)
-        Standard normal under the prior.
+        Coordinates, which are standard normal under the prior.
     mapped : Mapped
-        Weights of shape (n_kernels,), and what pulls a gradient by them back to the coordinates.
+        Weights of shape (n_kernels,), and a function that pulls a gradient back to the coordinates.
     """
 )
 
@@ -49,13 +49,13 @@ class WeightPrior(Protocol):
 
 @fill_docs(DOCS)
 class HalfT(NamedTuple):
-    """Independent half-t weights; their signs do not matter to the score.
+    """Independent half-t priors of the kernel weights, whose signs have no effect on the score.
 
     Parameters
     ----------
     %(df)s
     scale : float, default=1.0
-        In units of the score: of the latent score of labels, of the standardized target in regression.
+        Scale in units of the score: the latent score of labels, or the standardized target in regression.
 
     Examples
     --------
@@ -104,7 +104,7 @@ class StudentT(NamedTuple):
     df : float, default=2.0
         Degrees of freedom.
     scale : float, default=1.0
-        In units of the score.
+        Scale in units of the score.
     """
 
     df: float = 2.0
@@ -143,18 +143,18 @@ class StudentT(NamedTuple):
 
 @fill_docs(DOCS)
 class DirichletShares(NamedTuple):
-    r"""A total and shares: :math:`w_m^2 = \tau^2 \varphi_m`, :math:`\tau` half-t and :math:`\varphi` Dirichlet.
+    r"""Divide a half-t total among the kernels by Dirichlet shares: :math:`w_m^2 = \tau^2 \varphi_m`.
 
-    The total has the same prior however many kernels there are.
+    The total :math:`\tau` has the same prior for any number of kernels.
 
     Parameters
     ----------
     concentration : float, default=0.5
-        Of the Dirichlet distribution, the same for all kernels; below one few kernels have most of the
+        Concentration of the Dirichlet distribution, the same for all kernels. Below one, few kernels have most of the
         variance.
     %(df)s
     scale : float, default=2.0
-        Of the half-t prior on the total standard deviation, in units of the score.
+        Scale of the half-t prior on the total standard deviation, in units of the score.
 
     Examples
     --------
@@ -206,7 +206,7 @@ class DirichletShares(NamedTuple):
 
 @fill_docs(DOCS)
 class NestedShares(NamedTuple):
-    r"""A total, shares of views in it, and shares of kernels in their view.
+    r"""Divide a half-t total among the views, and the share of each view among its kernels.
 
     .. math:: w_m^2 = \tau^2 \, \varphi_{v(m)} \, \psi_m, \qquad \tau \text{ half-t}, \quad
        \varphi \text{ and } \psi \text{ of every view Dirichlet} ,
@@ -216,16 +216,16 @@ class NestedShares(NamedTuple):
     Parameters
     ----------
     concentration : float, default=0.5
-        Of the Dirichlet distribution of views; below one few views have most of the variance.
+        Concentration of the Dirichlet distribution of views. Below one, few views have most of the variance.
     within : float, default=1.0
-        Of that of the kernels of each view; one is uniform.
+        Concentration of the Dirichlet distribution of the kernels in each view; one is uniform.
     %(df)s
     scale : float, default=2.0
-        Of the half-t prior on the total standard deviation, in units of the score.
+        Scale of the half-t prior on the total standard deviation, in units of the score.
     groups : {"view", "kernel"}, sequence of str or dict, default="view"
-        What a view is: that of the bank (each of precomputed kernels), each kernel, the kernels that have the same of
-        these names, one for each kernel, or those that a dict lists by their names or views. Kernels that it does not
-        name are alone.
+        What counts as a view. "view": the views of the bank, or each precomputed kernel. "kernel": each kernel. A
+        sequence holds one name per kernel; kernels with the same name are a view. A dict maps names of groups to
+        their kernels or views; each kernel that it does not list is a group of its own.
 
     Examples
     --------
@@ -303,14 +303,14 @@ class SharesOfKernels(NamedTuple):
 
 @fill_docs(DOCS)
 class Horseshoe(NamedTuple):
-    r"""Regularized horseshoe: :math:`w_m = \tau \lambda_m / \sqrt{1 + \tau^2 \lambda_m^2 / c^2}`.
+    r"""Regularized horseshoe prior: :math:`w_m = \tau \lambda_m / \sqrt{1 + \tau^2 \lambda_m^2 / c^2}`.
 
-    :math:`\tau` and :math:`\lambda_m` are half-Cauchy.
+    It expects that few kernels matter. :math:`\tau` and :math:`\lambda_m` are half-Cauchy.
 
     Parameters
     ----------
     scale : float, default=0.3
-        Of :math:`\tau`, in units of the score: about the size of a weight that does not matter.
+        Scale of :math:`\tau`, in units of the score: about the size of a weight that does not matter.
     slab : float, default=5.0
         `c`, the largest size of a weight.
 

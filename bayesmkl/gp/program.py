@@ -155,8 +155,8 @@ def numpyro_prior(distribution: Distribution) -> NumPyroPrior:
     if not abs(below[-1] - 1.0) < WRONG:
         raise ValueError(
             f"`kernel_prior` must have a density that integrates to one; that of {type(distribution).__name__} gives "
-            f"{below[-1]:.6g} between e^{-LONGEST:.0f} and e^{LONGEST:.0f}. Give one with less mass near zero, or "
-            "lighter tails."
+            f"{below[-1]:.6g} between e^{-LONGEST:.0f} and e^{LONGEST:.0f}. Use a prior with less mass near zero, "
+            "or lighter tails."
         )
     below, above = np.concatenate([[0.0], below]), np.concatenate([above, [0.0]])
     u = np.where(below < above, ndtri(below), -ndtri(above))
@@ -180,9 +180,9 @@ def _check_support(distribution: Distribution) -> None:
     else:
         got = f"support {support}"
     raise ValueError(
-        "`kernel_prior` must be a distribution of one positive number of any size, the same for all kernels, such as "
+        "`kernel_prior` must be a distribution of one positive number, the same for all kernels, such as "
         f"numpyro.distributions.Gamma(2, 1); got {type(distribution).__name__} with the {got}. Use "
-        "numpyro.distributions.FoldedDistribution for one that has negative numbers too."
+        "numpyro.distributions.FoldedDistribution for a distribution that has negative numbers too."
     )
 
 
@@ -553,7 +553,7 @@ def explicit_program(
     if isinstance(model.kernel_prior, SpikeSlabOfKernels):
         raise ValueError(
             "`kernel_prior` must be a distribution of continuous weights for a NumPyro program; got a spike-and-slab "
-            'prior. Use "horseshoe", under which most weights are small.'
+            'prior. Use "horseshoe", which makes most weights small.'
         )
     outputs = () if len(model.targets) == 1 else (len(model.targets),)
     seen = known_fields(model.likelihood, model.targets if outputs else model.targets[0])

@@ -73,30 +73,31 @@ NOT_SURE = 1e-12  # a probability of inclusion is as far from zero and one
 
 @fill_docs(DOCS)
 class SpikeSlabWeights(NamedTuple):
-    r"""Spike and slab: kernels are in the model or not, and the weights of those that are have a size in common.
+    r"""Spike-and-slab prior: kernels are in the model or not, and included kernels share the scale of their weights.
 
     Parameters
     ----------
     concentration : float, default=4.0
-        :math:`\alpha`: the larger, the more alike are the weights of kernels that are in, and the fewer of those that
-        matter little are.
+        :math:`\alpha`: the larger, the more similar are the weights of included kernels, and the fewer kernels that
+        matter little are included.
     %(df)s
     scale : float, default=1.0
-        Of the half-t prior of :math:`\tau`, in units of the score.
+        Scale of the half-t prior of :math:`\tau`, in units of the score.
     inclusion : tuple of a float and a float or None, default=(1.0, None)
-        Shapes of the Beta prior of :math:`\pi`, the probability that a group of kernels is in: mean
-        ``inclusion[0] / sum(inclusion)``. None is the number of groups, of which about one is expected to be in.
-        (1, 1) says nothing of the part of groups that matter.
+        Shapes of the Beta prior of :math:`\pi`, the probability that a group of kernels is included. Its mean is
+        ``inclusion[0] / sum(inclusion)``. None stands for the number of groups, so that about one group is expected
+        to be included. (1, 1) is uniform over the fraction of groups that matter.
     within : float, default=0.5
-        :math:`\rho`, the probability that a kernel is in, of a group that is.
+        :math:`\rho`, the probability that a kernel of an included group is included.
     groups : {"view", "kernel"}, sequence of str or dict, default="view"
-        What is in or out together: kernels of a view (each of precomputed kernels), each kernel alone, the kernels
-        that have the same of these names, one for each kernel, or those that a dict lists by their names or views:
-        ``{"imaging": ["MRI", "PET"]}``. Kernels that it does not name are alone.
+        Kernels that are included or excluded together. "view": the kernels of each view, or each precomputed kernel.
+        "kernel": each kernel alone. A sequence holds one name per kernel; kernels with the same name are a group. A
+        dict maps names of groups to their kernels or views, as in ``{"imaging": ["MRI", "PET"]}``; each kernel that
+        it does not list is a group of its own.
 
     See Also
     --------
-    bayesmkl.posterior.inclusion_table : Posterior probabilities of inclusion, and lists with few false ones.
+    bayesmkl.posterior.inclusion_table : Posterior inclusion probabilities, and lists with few false inclusions.
 
     References
     ----------

@@ -88,69 +88,68 @@ class KernelBank(TransformerMixin, BankAlgebra):
     Parameters
     ----------
     kernels : "auto", "paper", kernel, callable, str, a list of these, or dict, default="auto"
-        * "auto": Gaussian kernels of half, once and twice the median distance between training samples in the view,
-          and a linear kernel, of numbers; `Overlap` of categories, and of yes and no, in a DataFrame.
+        * "auto": for numbers, Gaussian kernels of half, once and twice the median distance between training samples
+          in the view, and a linear kernel; for categories and booleans of a DataFrame, `Overlap`.
         * "paper": Gaussian kernels of width 2^-3, ..., 2^6 and polynomials ``(x.z + 1)^q`` of degree 1, 2, 3.
         * kernel objects such as ``Gaussian(width=2)``;
-        * callables ``(X, Z) -> array of shape (n_rows, n_train)``, each entry a function of the two rows
-          alone;
+        * callables ``(X, Z) -> array of shape (n_rows, n_train)``; each entry must only depend on its two rows;
         * the names "additive_chi2", "chi2", "cosine", "laplacian", "linear", "polynomial", "rbf" and
           "sigmoid" of :mod:`sklearn.metrics.pairwise`, at their default parameters;
         * kernels of :mod:`sklearn.gaussian_process`, evaluated as ``kernel(X, Z)``, so that a ``WhiteKernel``
           term adds nothing.
 
         All of these are evaluated on every view. A dict ``{view name: kernel or list of kernels}`` gives each view
-        its own, ``{"fingerprint": Tanimoto(), "expression": [Gaussian(relative_width=1), Linear()]}``. It has an
-        entry for every view, in any order.
+        its own kernels: ``{"fingerprint": Tanimoto(), "expression": [Gaussian(relative_width=1), Linear()]}``. It
+        needs an entry for every view, in any order.
     views : "all", "each", "all+each", "types" or dict, default="all"
-        The columns that kernels see: all of them, each on its own, or both, or a view of numbers and one of
-        categories; or ``{view name: columns}``, where columns are names (of a pandas or polars DataFrame), patterns
-        of names such as ``"gene_*"``, positions, a slice, a boolean mask, one of these alone, or a function of `X`
-        that returns them, such as scikit-learn's ``make_column_selector``. Whole numbers are positions; they are
-        refused where a DataFrame has them as labels of other columns.
+        The columns of each view. "all": one view of all columns. "each": one view per column. "all+each": both.
+        "types": a view of numbers and a view of categories. A dict ``{view name: columns}`` defines views by names
+        (of a pandas or polars DataFrame), patterns of names such as ``"gene_*"``, positions, a slice, a boolean mask,
+        or a function of `X` that returns these, such as scikit-learn's ``make_column_selector``. Whole numbers are
+        positions; they raise an error if a DataFrame has them as labels of other columns.
     normalize : "spherical", "trace", "center", None, a sequence of these, or dict, default="spherical"
         * "spherical": unit self-similarity, ``k(x, z) / sqrt(k(x, x) k(z, z))``. A sample without any
           self-similarity (a row of zeros under a linear kernel) gets a row of zeros.
         * "trace": divide by the mean training self-similarity.
         * "center": move the origin of the feature space to the training mean, ``HKH``.
 
-        A sequence is applied in order, usually ``("center", "spherical")``. A dict has an entry for every view, as
-        that of `kernels`.
+        A sequence is applied in order, usually ``("center", "spherical")``. A dict needs an entry for every view, as
+        for `kernels`.
     missing_views : {"error", "keep", "impute"}, default="error"
-        Meaning of NaN. "error": raise an error. "keep": all columns of a view are NaN in samples that lack the view,
-        and rows and columns of such samples are NaN in the kernels on that view. A view that shares those columns
-        is absent as well; where other views have NaN in some but not all of their columns, that is an error.
-        "impute": as "keep", but NaN in some columns of a view is replaced by the means of the training samples. The
-        gate columns of a kernel must be known for samples that have its view. A missing category is a category of its
-        own, but where the whole view is missing.
+        What NaN means. "error": raise an error. "keep": a sample lacks a view if all columns of the view are NaN; its
+        rows and columns are then NaN in the kernels on that view. A view with the same columns is then missing too;
+        NaN in some but not all columns of any view raises an error. "impute": as "keep", but NaN in some
+        columns of a view is replaced by the means of the training samples. The gate columns of a kernel must be known
+        for samples that have its view. A missing category counts as its own category, unless the whole view is
+        missing.
     scale : bool, default=False
-        Whether numbers are standardized for the kernels, by means and standard deviations of the training samples, as
+        Whether to standardize numbers for the kernels, by means and standard deviations of the training samples, as
         StandardScaler does. Counts, codes and positions (views with `Tanimoto`, `Overlap`, `Precomputed`,
-        `FromDistance` or a chi2 kernel), categories, and yes and no stay as they are. Estimators without `kernels`
+        `FromDistance` or a chi2 kernel), categories and booleans stay unchanged. Estimators without `kernels`
         standardize. Not for sparse matrices.
     landmarks : int or array-like of shape (n_landmarks, n_features), default=None
-        Points that samples are compared with in place of the training samples, so that time and memory grow in
-        proportion to the number of samples: how many of them, or the points themselves. None: the training samples.
-        BEMKL estimators take them, GPMKLClassifier and GPMKLRegressor; discriminative ones do not.
+        Number of landmarks, or the landmarks themselves. Samples are compared with landmarks instead of all training
+        samples, so that time and memory grow in proportion to the number of samples. None: the training samples.
+        BEMKL estimators, GPMKLClassifier and GPMKLRegressor accept landmarks; discriminative estimators do not.
     landmark_selection : {"kmeans", "random"}, default="kmeans"
-        Selection of a number of landmarks. "kmeans": centers of clusters of the training samples. "random":
-        training samples, all different, for kernels that mean nothing between samples.
+        How landmarks are selected. "kmeans": centers of clusters of the training samples. "random": distinct training
+        samples; use it for kernels that are meaningless at points between samples.
     random_state : int, default=None
-        Seed of the choice of landmarks; None is a fixed seed.
+        Seed of the choice of landmarks. None uses a fixed seed.
 
     Attributes
     ----------
     kernel_names_ : list of str
-        Such as "gaussian(width=2) · mean radius", all different.
+        Unique names of the kernels, such as "gaussian(width=2) · mean radius".
     kernel_views_ : list of str
         The view of each kernel, in the order of `views`. Kernels of one view are neighbors, in the order of
         `kernels`.
     view_positions_ : ndarray of int of shape (n_kernels_,)
-        Position of the view of each kernel in `views_`; -1 of the part "views together".
+        Position of the view of each kernel in `views_`; -1 for the part "views together".
     n_kernels_ : int
-        Number of kernels: views times kernel functions, unless views have their own.
+        Number of kernels: views times kernel functions, unless views have their own kernels.
     kernels_known_psd_ : ndarray of shape (n_kernels_,)
-        Kernels that are positive semidefinite by their formula and need no test.
+        Whether each kernel is positive semidefinite by its formula and needs no test.
     views_ : list of View
         Name and column positions of each view.
     kernels_ : list of Kernel
@@ -160,37 +159,35 @@ class KernelBank(TransformerMixin, BankAlgebra):
     present_ : ndarray of bool of shape (n_views, n_train)
         The training samples that have each view.
     X_train_ : ndarray of shape (n_train, n_features_in_)
-        The training data, with means where they were imputed. The stack itself is not kept.
+        The training data, after imputation. The stack of kernels is not kept.
     column_means_ : ndarray of shape (n_features_in_,) or None
-        What ``missing_views="impute"`` puts into columns; else None.
+        Means that ``missing_views="impute"`` puts into columns; otherwise None.
     basis_ : ndarray of shape (n_basis, n_features_in_)
-        Points that rows are compared with: `landmarks_`, or `X_train_` itself where there are none.
+        Points that rows are compared with: `landmarks_`, or `X_train_` without landmarks.
     landmarks_ : ndarray of shape (n_landmarks, n_features_in_) or None
         The landmarks in use.
     n_features_in_ : int
-        Number of columns seen by `fit`.
+        Number of columns of the training data.
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Column names, where `fit` saw a DataFrame whose columns have names.
+        Column names, if the training data was a DataFrame with column names.
     column_plan_ : ColumnPlan or None
-        What columns of a DataFrame are: those of yes and no, categories and grades, with their levels. None after an
-        array.
+        Types of the columns of a DataFrame: booleans, categories and grades, with their levels. None for an array.
     locations_, scales_ : ndarray of shape (n_features_in_,) or None
-        What `scale` subtracts from columns and divides them by; None without it.
+        Values that `scale` subtracts from columns and divides them by; None without it.
     column_labels_ : list or None
-        Labels of the columns of a DataFrame as plain values, be they text, whole numbers or tuples; those of later
-        frames must be the same. None after an array.
+        Labels of the columns of a DataFrame as plain values: text, whole numbers or tuples. Later DataFrames must
+        have the same labels. None for an array.
 
     Notes
     -----
-    All statistics (normalization, scales of distances) come from the training samples that have the view and are
-    applied to every later row. Training kernels are exactly symmetric for all kernel functions of this package.
-    With a `sample_weight` they count as often as it says; a weight of two is the same sample twice.
-    Doubtful kernels are not judged here but once per fit by
-    `bayesmkl.kernels.quality.check_kernel_stack`.
+    All statistics (normalization, scales of distances) come from the training samples that have the view, and apply
+    to every later row. With a `sample_weight` of two, a sample counts twice in these statistics. Training kernels are
+    exactly symmetric for all kernel functions of this package. The bank does not check the quality of its kernels;
+    `bayesmkl.kernels.quality.check_kernel_stack` does so once per fit.
 
-    With landmarks they stand for the training samples everywhere: statistics come from the landmarks, since centering
-    by the training mean would take all similarities among training samples, a cost that grows with their square. A
-    view of a landmark is made of the same columns as that of a sample, so that all kernels share their landmarks.
+    Landmarks replace the training samples everywhere. Statistics come from the landmarks too, because centering by
+    the training mean would need all similarities among training samples, a cost that grows with their square. Views
+    of landmarks have the same columns as views of samples, so all kernels share their landmarks.
 
     Examples
     --------
@@ -212,7 +209,7 @@ class KernelBank(TransformerMixin, BankAlgebra):
     >>> (bank + KernelBank(Linear(), views={"all": [0, 1, 2]}) * Gaussian()).fit(X).kernel_names_[-1]
     'linear × gaussian(width=1) · all'
 
-    Columns of a DataFrame by patterns, and categories:
+    Choose columns of a DataFrame by patterns, including categories:
 
     >>> import pandas as pd
     >>> table = pd.DataFrame(X, columns=["g_1", "g_2", "age"]).assign(sex=["f", "m"] * 10)
@@ -220,7 +217,7 @@ class KernelBank(TransformerMixin, BankAlgebra):
     >>> bank.kernel_names_[-2:]
     ['linear · clinic', 'overlap · clinic']
 
-    Views with kernels of their own:
+    Give each view its own kernels:
 
     >>> bank = KernelBank(
     ...     {"left": [Gaussian(relative_width=1), Linear()], "right": "linear"},
@@ -270,14 +267,14 @@ class KernelBank(TransformerMixin, BankAlgebra):
     def fit(self, X: Samples, y: Targets | None = None, sample_weight: ArrayLike | None = None) -> KernelBank:
         """Learn columns, kernel scales and normalizations from training data, without storing a training kernel.
 
-        "spherical" and "trace" need self-similarities alone; "center" passes over all rows, block by block. (A
-        `FromDistance` with a scale to learn is the exception: it takes all training distances at once.)
+        "spherical" and "trace" only need self-similarities; "center" passes over all rows, block by block. (A
+        `FromDistance` with a scale to learn is the exception: it needs all training distances at once.)
 
         Parameters
         ----------
         X : array-like, DataFrame or sparse matrix of shape (n_train, n_features)
-            Training samples; numbers, NaN only where `missing_views` says so. Of a sparse matrix no dense copy is
-            made; `Linear`, `Cosine`, `Tanimoto`, `Gaussian`, `Polynomial` and their products take one.
+            Training samples: numbers, with NaN only if `missing_views` allows it. A sparse matrix is never copied to
+            a dense one; `Linear`, `Cosine`, `Tanimoto`, `Gaussian`, `Polynomial` and their products accept it.
         y : None
             Ignored.
         sample_weight : array-like of shape (n_train,), default=None
@@ -483,12 +480,12 @@ class KernelBank(TransformerMixin, BankAlgebra):
         return table.values.copy() if is_sparse(table.values) else np.array(table.values, order="C")
 
     def check_columns(self, X: Samples) -> None:
-        """Raise for a frame with other columns than `fit` saw, or in another order, whatever their labels are.
+        """Raise an error if a DataFrame has other columns than in `fit`, or another order of columns.
 
         Parameters
         ----------
         X : array-like or DataFrame of shape (n_rows, n_features)
-            What has no labels passes.
+            Data without labels is not checked.
 
         Raises
         ------
@@ -641,7 +638,7 @@ class KernelBank(TransformerMixin, BankAlgebra):
             self.locations_[is_scaled], self.scales_[is_scaled] = scaler.mean_, scaler.scale_
 
     def seen(self, X: Any, columns: np.ndarray, rows: np.ndarray | None = None) -> Any:
-        """Return what kernels compare of validated rows: some columns, standardized if the bank does so.
+        """Return the columns of validated rows that kernels compare, standardized if the bank standardizes.
 
         Parameters
         ----------
@@ -737,7 +734,7 @@ class KernelBank(TransformerMixin, BankAlgebra):
         return self.X_train_ if self.landmarks_ is None else self.landmarks_
 
     def stack_bytes(self, n_rows: int) -> int:
-        """Return the bytes of all kernels between so many rows and the basis points.
+        """Return the memory in bytes of all kernels between a number of rows and the basis points.
 
         Parameters
         ----------
@@ -816,7 +813,7 @@ class KernelBank(TransformerMixin, BankAlgebra):
         )
 
     def train_stack(self) -> np.ndarray:
-        """Return the training kernels, evaluated anew.
+        """Evaluate the training kernels again and return them.
 
         Returns
         -------
@@ -915,7 +912,7 @@ class KernelBank(TransformerMixin, BankAlgebra):
     def rows_and_diagonals(
         self, X: np.ndarray, counts: Sequence[int]
     ) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-        """Go through the kernels of validated rows with the first basis points, as many as a kernel asks for.
+        """Yield the kernels between validated rows and the first basis points, whose number depends on the kernel.
 
         Parameters
         ----------
@@ -950,9 +947,9 @@ class KernelBank(TransformerMixin, BankAlgebra):
             yield m, values[:, : counts[m]], diagonal
 
     def train_kernels(self) -> Iterator[np.ndarray]:
-        """Yield the training kernels one by one, evaluated anew.
+        """Evaluate the training kernels again and yield them one by one.
 
-        All of them come in the same array: what is to be kept has to be copied before the next one is asked for.
+        All of them use the same array, so copy a kernel that you want to keep before you request the next one.
 
         Yields
         ------
@@ -1071,7 +1068,7 @@ class KernelBank(TransformerMixin, BankAlgebra):
         return np.concatenate([self.columns_seen(m), self.kernels_[m].gate_columns])
 
     def imputed(self, X: np.ndarray) -> np.ndarray:
-        """Return rows that were validated before, with means where a part of a view is missing.
+        """Return validated rows, with means in place of missing parts of a view.
 
         Parameters
         ----------

@@ -27,7 +27,7 @@ KERNEL = entries(
     geometry : PairwiseGeometry
         Query points of shape (n_rows, n_features) against training points of shape (n_train, n_features).
     out : ndarray of shape (n_rows, n_train)
-        Overwritten.
+        Array that receives the kernel.
     X : ndarray of shape (n_rows, n_features)
         Rows of finite numbers.
     """

@@ -107,8 +107,9 @@ def _listed(names: Sequence[str] | Mapping[Any, Any]) -> str:
 class Product(Kernel):
     r"""Product of two kernels, :math:`k(x, z) = k_1(x, z)\, k_2(x, z)`, also written ``left * right``.
 
-    Its functions are sums of products: ``Gaussian() * Linear()`` has linear functions whose weights change smoothly
-    with the features. Both factors see the same columns. Of positive semidefinite kernels the product is so, too.
+    Its functions are sums of products of functions. ``Gaussian() * Linear()``, for example, has linear functions
+    whose weights change smoothly with the features. Both factors use the same columns. A product of positive
+    semidefinite kernels is positive semidefinite.
 
     Parameters
     ----------
@@ -295,13 +296,14 @@ MOST_NAMES = 3  # of columns in the name of a kernel
 
 @fill_docs(SCALED)
 class Gate(ScaledKernel):
-    r"""Factor that lets the functions of a kernel change with other columns, ``Gaussian(2) * Gate("hour")``.
+    r"""Let the functions of a kernel change with other columns, as in ``Gaussian(2) * Gate("hour")``.
 
     .. math:: k(x, z) \exp(-\|g(x) - g(z)\|^2 / (2 w^2)) ,
 
-    where :math:`g` are the gate columns, which the view of the kernel need not have. Samples far apart in these have
-    functions of their own, so that a global weight of the product is a local one of the kernel: beside the kernel
-    alone it says whether anything is local, and how much. A width far above all distances gives the kernel itself.
+    where :math:`g` are the gate columns, which need not be in the view of the kernel. Samples far apart in these
+    columns have separate functions, so a global weight of the product acts as a local weight of the kernel. Put the
+    product beside the kernel itself to learn how much of the effect is local. A width far above all distances gives
+    the kernel itself.
 
     Parameters
     ----------
@@ -312,14 +314,14 @@ class Gate(ScaledKernel):
     gamma : float, default=None
         Alternatively the factor in :math:`\exp(-\gamma \|g(x) - g(z)\|^2)`.
     relative_width : float, default=None
-        Alternatively the width in units of the median distance between two training samples in the gate columns. 1
-        when no other scale is given.
+        Alternatively the width in units of the median distance between two training samples in the gate columns. It
+        is 1 if no other scale is given.
 
     Notes
     -----
-    A gate belongs to a bank, which finds its columns, and is a factor of another kernel, which may have several. Gate
-    columns must be known for every sample that has the view, and differ between training samples. They are not
-    left out of views, as `gate_columns` of localized methods are: ``views="all"`` has them, too.
+    A gate only works in a bank, which finds its columns, and as a factor of another kernel, which may have several
+    gates. Gate columns must be known for every sample that has the view, and must differ between training samples.
+    Unlike `gate_columns` of localized methods, they are not left out of views: ``views="all"`` includes them.
 
     Examples
     --------

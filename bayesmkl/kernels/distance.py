@@ -44,8 +44,8 @@ class FromDistance(Kernel):
     distance : str, callable or array-like of shape (n_samples, n_samples), default="euclidean"
         * The name of a distance: "euclidean", "cityblock", "cosine", "chebyshev", "jaccard" and others.
         * A callable ``d(x, z)`` of two rows that gives one number.
-        * A matrix of the distances among all samples. The view is then one column with the position of each
-          sample in that matrix; this is how several distance matrices go through cross-validation together.
+        * A matrix of the distances between all samples. The view is then one column with the position of each
+          sample in that matrix. In this way several distance matrices can be cross-validated together.
     scale : "train-mean" or float, default="train-mean"
         The scale :math:`s`, in units of the distance. "train-mean" is the mean distance over pairs of different
         training samples (1 where all those distances are zero).
@@ -57,8 +57,8 @@ class FromDistance(Kernel):
 
     Notes
     -----
-    The scale is the one of [1]_, section 6.2.2. It never sees test samples, and the zero distances of samples
-    to themselves do not enter the mean.
+    The scale is that of [1]_, section 6.2.2. It never uses test samples, and the mean leaves out the zero distances
+    of samples to themselves.
 
     References
     ----------

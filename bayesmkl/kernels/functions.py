@@ -264,10 +264,10 @@ class Gaussian(ScaledKernel):
     Parameters
     ----------
     width : float, "learn" or "each", default=None
-        The width :math:`w`, in the units of the features. 1 when no other scale is given. "learn": a Gaussian
-        process infers one width with the kernel weights. "each": it infers one for every feature, and units of
-        features do not matter. Both are for `GPMKLClassifier` and its siblings. A bank alone evaluates the kernel at
-        the prior median of its width.
+        The width :math:`w`, in the units of the features; 1 if no other scale is given. "learn": a Gaussian process
+        infers one width together with the kernel weights. "each": it infers one width for every feature, so units of
+        features do not matter. Only estimators of :mod:`bayesmkl.gp` can learn widths. A bank without a model
+        evaluates the kernel at the prior median of its width.
     gamma : float, default=None
         Alternatively the factor in :math:`\exp(-\gamma \|x-z\|^2)`; :math:`\gamma = 1/(2 w^2)`.
     %(relative_width)s
@@ -275,16 +275,16 @@ class Gaussian(ScaledKernel):
     Attributes
     ----------
     width_ : float
-        The width in use; only with `relative_width`, "learn" and "each". That of the latter is in units of `units_`.
+        The width in use; only with `relative_width`, "learn" and "each". With "each" it is in units of `units_`.
     units_ : ndarray of shape (n_features,)
-        Standard deviations of the training features; infinite of constant ones, which the kernel does not see. Only
+        Standard deviations of the training features; infinite for constant features, which the kernel ignores. Only
         with "each".
 
     Notes
     -----
     With "learn" and "each" the prior of a width is log-normal. Its median is the median distance between two training
-    points, of features in units of their standard deviations with "each". There the width of a feature differs from
-    that of its view by a factor, whose median is one.
+    points. With "each", features are in units of their standard deviations, and the width of a feature is the width
+    of its view times a factor with median one.
 
     Some toolboxes write :math:`\exp(-\|x-z\|^2/s^2)`; their width :math:`s` is ``Gaussian(gamma=1 / s**2)``.
 
@@ -409,7 +409,7 @@ class Polynomial(Kernel):
     degree : int, default=2
         The degree :math:`q`, at least 1.
     offset : float, default=1.0
-        The offset :math:`c`. A negative one may give an indefinite kernel.
+        The offset :math:`c`. A negative offset may give an indefinite kernel.
 
     Examples
     --------
@@ -546,7 +546,7 @@ class Linear(Kernel):
 class Cosine(Kernel):
     r"""Cosine of the angle between two rows, :math:`x \cdot z / (\|x\| \|z\|)`.
 
-    A row of zeros has no direction: it is similar to nothing, itself included.
+    A row of zeros has no direction, so its similarity to every row is 0, including to itself.
 
     Examples
     --------
@@ -595,12 +595,12 @@ class Cosine(Kernel):
 class Tanimoto(Kernel):
     r"""Tanimoto (Jaccard) kernel :math:`x \cdot z / (\|x\|^2 + \|z\|^2 - x \cdot z)`.
 
-    It is made for counts and fingerprints. On zeros and ones it is the size of the intersection over the size
-    of the union. Two rows of zeros are equal and have similarity 1.
+    Use it for counts and fingerprints. For zeros and ones it is the size of the intersection divided by the size of
+    the union. Two rows of zeros are equal and have similarity 1.
 
     Notes
     -----
-    It is positive semidefinite for all real data, not for binary data alone: with :math:`s = x \cdot z` and
+    It is positive semidefinite for all real data, not only for binary data: with :math:`s = x \cdot z` and
     :math:`n = \|x\|^2 + \|z\|^2` it is :math:`\sum_{k \ge 1} (s / n)^k`, which converges because
     :math:`|s| \le n / 2`; both :math:`s` and :math:`1/n` are positive semidefinite, and so are sums of their
     products.
@@ -653,17 +653,18 @@ def _power(values: np.ndarray, degree: int) -> None:
 
 @fill_docs(KERNEL)
 class Overlap(Kernel):
-    r"""Part of the columns in which two rows have the same value, one minus the normalized Hamming distance.
+    r"""Fraction of the columns in which two rows have the same value (one minus the normalized Hamming distance).
 
     .. math:: k(x, z) = \frac{1}{D} \sum_{j=1}^D [x_j = z_j]
 
-    It compares categories, which are coded as numbers without an order. Its functions are sums of one number for
-    each category of each column; those of a product, ``Overlap() * Overlap()``, also have one for each pair of them.
+    It compares categories, which are coded as numbers without an order. Its functions are sums of one effect for each
+    category of each column. Functions of a product, ``Overlap() * Overlap()``, also have one effect for each pair of
+    categories.
 
     Notes
     -----
-    It is positive semidefinite: each term is the inner product of the indicators of two categories. Codes that no
-    training sample has, such as those of unseen categories, are like nothing.
+    It is positive semidefinite: each term is the inner product of the indicators of two categories. Unseen categories
+    match no training sample.
 
     References
     ----------

@@ -113,19 +113,19 @@ REMEDY = "Use fewer kernels or samples, or a bank of kernels, which holds them i
 
 @fill_docs(KERNEL)
 class Precomputed(Kernel):
-    """Entries of a matrix: similarities of samples that are no rows of numbers, such as strings and graphs.
+    """Look up similarities in a matrix, for samples that are not rows of numbers, such as strings and graphs.
 
-    The view of the kernel is one column, which says where in the matrix a sample is, counted from zero, and is NaN
-    for samples that lack the view. The matrix has all samples, those too that are to be predicted. So a kernel of any
-    library stands beside kernels on features, and a table with that column can be split, and go through pipelines,
-    searches and comparisons, as any other. Where a localized method gates by the columns of the table, name the
-    others with ``gate_columns``: positions say nothing.
+    The view of the kernel is one column with the position of each sample in the matrix, counted from zero, or NaN for
+    samples that lack the view. The matrix must contain all samples, including those to predict. In this way a kernel
+    of any library can be combined with kernels on features. You can split a table with that column, and use it in
+    pipelines, searches and comparisons, like any other table. If a localized method uses the columns of the table as
+    gates, name the other columns with ``gate_columns``, because positions carry no information.
 
     Parameters
     ----------
     matrix : array-like of shape (n_samples, n_samples)
-        Symmetric, with similarities of all samples. It is not tested for definiteness here: estimators judge the
-        training part of it.
+        Symmetric matrix with the similarities of all samples. Estimators, not this class, test whether its training
+        part is positive semidefinite.
 
     Examples
     --------
@@ -301,28 +301,28 @@ class NamedKernels(NamedTuple):
 
 
 def stack_kernels(matrices: Any) -> NamedKernels:
-    """Put kernel matrices together for estimators with ``kernels="precomputed"``.
+    """Stack kernel matrices for estimators with ``kernels="precomputed"``.
 
-    Samples come first in the result, so that indexing, cross-validation and grid searches of scikit-learn split it
-    as they split a table.
+    Samples are the first axis of the result, so indexing, cross-validation and grid searches of scikit-learn split it
+    like a table.
 
     Parameters
     ----------
     matrices : dict of str to matrix, list, or array of shape (n_kernels, n_rows, n_train)
-        Each matrix is an array or a DataFrame of shape (n_rows, n_train), all of one shape: training samples are
-        columns, rows are samples of whatever set. DataFrames have the same labels in the same order.
+        Each matrix is an array or a DataFrame of the same shape (n_rows, n_train). Columns are the training samples,
+        and rows are samples of any set. DataFrames must have the same labels in the same order.
 
     Returns
     -------
     NamedKernels
-        The array of shape (n_rows, n_train, n_kernels) and the names, "kernel 0", "kernel 1", ... where there are
-        none. The array is read-only; its `shared` is for cross-validation and grid searches with many kernels.
+        The array of shape (n_rows, n_train, n_kernels) and the names, by default "kernel 0", "kernel 1" and so on.
+        The array is read-only; its `shared` is for cross-validation and grid searches with many kernels.
 
     Raises
     ------
     ValueError
-        For no matrices, matrices of different shapes or labels, names that are the same as text, and what is no
-        matrix of numbers.
+        If there are no matrices, matrices have different shapes or labels, two names are the same as text, or an
+        entry is not a matrix of numbers.
     TypeError
         For other objects, and sparse matrices.
     MemoryError

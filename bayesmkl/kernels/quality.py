@@ -52,7 +52,7 @@ REFUSED_ASYMMETRY = 1e-5
 
 
 class KernelQualityWarning(UserWarning):
-    """A kernel that can be used but is unlikely to mean what the user thinks."""
+    """Warning about a kernel that can be used but is probably not what the user intended."""
 
 
 class _Finding(NamedTuple):

@@ -32,17 +32,17 @@ class Mapped(NamedTuple):
 
 
 class LogNormal(NamedTuple):
-    r"""Log-normal parameters of a likelihood: :math:`\phi = \phi_0 + \mathrm{median}\, e^{s u}`.
+    r"""Log-normal prior of likelihood parameters: :math:`\phi = \phi_0 + \mathrm{median}\, e^{s u}`.
 
     Parameters
     ----------
     median : float, default=0.3
-        Of the parameter, such as the standard deviation of noise, in units of the standardized target.
+        Median of the parameter, such as the standard deviation of noise, in units of the standardized target.
     log_std : float, default=1.5
         Standard deviation `s` of the logarithm.
     least : float, default=1e-4
-        :math:`\phi_0`, below which the parameter does not fall: targets without noise would drive it beyond the
-        digits that there are.
+        :math:`\phi_0`, the lower bound of the parameter. Without it, targets without noise would drive the parameter
+        below floating-point precision.
 
     Examples
     --------
@@ -465,12 +465,12 @@ class Wrapped(Likelihood):
 @fulfil_docs(Likelihood)
 @dataclass(frozen=True)
 class Offset(Wrapped):
-    """A likelihood of the score and an offset, which is the last field of a target, after those of the likelihood.
+    """Likelihood of the score plus a known offset, which is the last field of the target.
 
     Parameters
     ----------
     likelihood : Likelihood
-        Of the sum.
+        Likelihood of the target given the sum of score and offset.
 
     Examples
     --------

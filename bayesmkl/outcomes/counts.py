@@ -101,8 +101,8 @@ def check_counts(y: np.ndarray) -> None:
         )
     if y.max() > LARGEST_COUNT:
         raise ValueError(
-            f"`y` must hold counts of at most {LARGEST_COUNT:g} with this `likelihood`; got {y.max():g}. Counts that "
-            'large are as good as numbers: fit their logarithms, np.log1p(y), with likelihood="gaussian".'
+            f"`y` must hold counts of at most {LARGEST_COUNT:g} with this `likelihood`; got {y.max():g}. Treat "
+            'counts this large as numbers: fit their logarithms, np.log1p(y), with likelihood="gaussian".'
         )
 
 
@@ -148,12 +148,13 @@ class Poisson(Rated):
 class NegativeBinomial(Rated):
     r"""Counts of events whose rate varies: mean :math:`\mu_i = e^{f_i}`, variance :math:`\mu_i + \mu_i^2 / r`.
 
-    Poisson counts whose rate is multiplied by a Gamma variable of mean one and shape `r`, the concentration.
+    The rate of a Poisson distribution is multiplied by a Gamma variable with mean one and shape `r`, the
+    concentration.
 
     Parameters
     ----------
     concentration_prior : LogNormal, default=LogNormal(3.0, 1.5)
-        Of the concentration `r`; the smaller, the more the counts vary.
+        Prior of the concentration `r`; the smaller, the more the counts vary.
 
     Examples
     --------
@@ -219,16 +220,16 @@ class NegativeBinomial(Rated):
 @fulfil_docs(Likelihood)
 @dataclass(frozen=True)
 class BetaBinomial(Rated):
-    r"""Successes out of trials, whose probability varies around :math:`p_i = 1 / (1 + e^{-f_i})`.
+    r"""Numbers of successes, with success probabilities that vary around :math:`p_i = 1 / (1 + e^{-f_i})`.
 
     :math:`y_i \sim \mathrm{Binomial}(n_i, q_i)`, :math:`q_i \sim \mathrm{Beta}(\kappa p_i, \kappa (1 - p_i))`. A
-    target has the fields (successes, trials), (2, n_samples). The probability is log-concave in the score but far
-    from what is likely.
+    target has the fields (successes, trials), (2, n_samples). The likelihood is log-concave in the score except in
+    its unlikely tails.
 
     Parameters
     ----------
     concentration_prior : LogNormal, default=LogNormal(10.0, 1.5)
-        Of the concentration :math:`\kappa`; the smaller, the more the probabilities vary.
+        Prior of the concentration :math:`\kappa`; the smaller, the more the probabilities vary.
 
     Examples
     --------

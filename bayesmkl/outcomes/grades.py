@@ -33,17 +33,17 @@ LAW = LAWS["normal"]
 @fulfil_docs(Likelihood)
 @dataclass(frozen=True)
 class OrdinalProbit(Likelihood):
-    r"""Grades by which cut points a noisy score lies between: :math:`P(y_i \le k \mid f_i) = \Phi(b_k - f_i)`.
+    r"""Ordered grades of a noisy score that cut points divide: :math:`P(y_i \le k \mid f_i) = \Phi(b_k - f_i)`.
 
-    Grades are 0 to n_levels - 1. Cut points have the mean zero, as the intercept moves all of them; what is inferred
-    are their distances, :math:`b_k - b_{k - 1}`.
+    Grades are 0 to n_levels - 1. The distances between cut points, :math:`b_k - b_{k - 1}`, are inferred. The mean of
+    the cut points is zero, because the intercept shifts all of them.
 
     Parameters
     ----------
     n_levels : int, default=2
         Number of grades.
     distance_prior : LogNormal, default=LogNormal(0.7, 1.0)
-        Of the distances, in units of the noise.
+        Prior of the distances, in units of the noise.
 
     Examples
     --------
@@ -415,7 +415,7 @@ def number_grades(levels: np.ndarray | None, y: np.ndarray) -> tuple[np.ndarray,
         levels = np.unique(y)
         if levels.dtype.kind not in "biuf":
             raise ValueError(
-                f"`levels` must say the order of grades that are text; got None, and {shown(y.tolist()[0])} in `y`. "
+                f"`levels` must give the order of grades that are text; got None, and {shown(y.tolist()[0])} in `y`. "
                 'Pass them in ascending order, such as `levels=["low", "middle", "high"]`.'
             )
     levels = _all_seen(levels, y)
@@ -439,7 +439,7 @@ def _all_seen(levels: np.ndarray, y: np.ndarray) -> np.ndarray:
     absent = np.setdiff1d(levels, y)
     if len(absent):
         raise ValueError(
-            f"`y` must hold samples of every grade of `levels`; got none of {absent[:5].tolist()}, whose cut points "
-            "nothing would tell. Leave it out of `levels`, or join it with its neighbor."
+            f"`y` must hold samples of every grade of `levels`; got none of {absent[:5].tolist()}, so their cut "
+            "points cannot be learned. Remove them from `levels`, or merge them with their neighbors."
         )
     return levels

@@ -48,15 +48,15 @@ FAR = (
 @fulfil_docs(Likelihood)
 @dataclass(frozen=True)
 class Probit(Likelihood):
-    r"""Labels -1 and +1 by the sign of a noisy score: :math:`p(y_i \mid f_i) = \Phi(y_i f_i)`.
+    r"""Labels -1 and +1 from the sign of a noisy score: :math:`p(y_i \mid f_i) = \Phi(y_i f_i)`.
 
-    With a margin, :math:`\Phi(y_i f_i - \nu)`, a score within the margin belongs to no label: densities of the two
-    labels do not sum to one, and predictions are their ratio.
+    With a margin, :math:`\Phi(y_i f_i - \nu)`, a score within the margin belongs to no label. The densities of the
+    two labels then do not sum to one, and predictions normalize them.
 
     Parameters
     ----------
     margin : float, default=0.0
-        :math:`\nu`.
+        The margin :math:`\nu`.
 
     Examples
     --------
@@ -296,7 +296,9 @@ def plain_labels(labels: np.ndarray) -> np.ndarray:
         labels = _of_one_kind(labels)
     kind = labels.dtype.kind
     if kind == "c":
-        raise ValueError("`y` must hold labels. Complex data not supported: recode them as text or numbers.")
+        raise ValueError(
+            "`y` must hold labels. Complex data not supported: recode the labels as text or numbers."
+        )
     if kind not in "biufU":
         raise TypeError(
             f"`y` must hold labels that are text, whole numbers or booleans; got {shown(labels.flat[0])} of type "
@@ -503,7 +505,8 @@ def class_targets(y: Any, unlabeled_label: Label | None = None) -> ClassTargets:
         )
     if rare:  # of one among more the others can be learned
         warn_user(
-            f"`y` holds one sample only of {rare}: too little to learn a class from. {advice}", UserWarning
+            f"`y` holds only one sample of {rare}, which is too few to learn a class from. {advice}",
+            UserWarning,
         )
     return ClassTargets(classes, targets)
 
@@ -537,7 +540,7 @@ def _label_targets(y: Any, unlabeled_label: Label | None) -> ClassTargets:
     constant = [label for label, row in enumerate(targets) if abs(row.sum()) == len(row)]
     if constant:
         warn_user(
-            f"`y` says the same of all {len(y)} samples for the labels {constant}: nothing can be learned about "
+            f"`y` is the same for all {len(y)} samples for the labels {constant}: nothing can be learned about "
             "them. Leave their columns out.",
             UserWarning,
         )

@@ -42,7 +42,7 @@ class Gaussian(Likelihood):
     Parameters
     ----------
     noise_prior : LogNormal, default=LogNormal(0.3, 1.5)
-        Of the standard deviation, in units of the standardized target.
+        Prior of the standard deviation, in units of the standardized target.
 
     Examples
     --------
@@ -126,16 +126,17 @@ class Gaussian(Likelihood):
 class StudentT(Likelihood):
     r"""Noise with outliers: :math:`y_i = f_i + \sigma t_i` with a Student t of :math:`\nu` degrees of freedom.
 
-    Normal noise whose precision is drawn for every sample from a Gamma distribution, so that a target far from its
-    score says little. Not log-concave in the score.
+    This is normal noise with a precision that is drawn for every sample from a Gamma distribution, so a target far
+    from its score has little influence. The likelihood is not log-concave in the score.
 
     Parameters
     ----------
     noise_prior : LogNormal, default=LogNormal(0.3, 1.5)
-        Of the scale :math:`\sigma`, in units of the standardized target.
+        Prior of the scale :math:`\sigma`, in units of the standardized target.
     df_prior : LogNormal, default=LogNormal(6.0, 1.0, least=2.0)
-        Of :math:`\nu`; below two targets have no variance. Few samples say little about it: the posterior mean then
-        stays near that of the prior, 11.9, even where tails are heavier.
+        Prior of :math:`\nu`, which is above two because targets would otherwise have no variance. A few samples
+        contain little information about it: the posterior mean then stays near the prior mean, 11.9, even if tails
+        are heavier.
 
     Examples
     --------
@@ -294,15 +295,16 @@ class StudentT(Likelihood):
 class Heteroscedastic(Likelihood):
     r"""Noise with the standard deviation :math:`\phi_{t_i} / \sqrt{\lambda_i}` of a task and a known precision.
 
-    The fields of a target are its number, the position :math:`t_i` of its task, and the precision :math:`\lambda_i`
-    relative to other samples: of a mean of `n` measurements it is `n`.
+    The fields of a target are its value, the position :math:`t_i` of its task, and its precision :math:`\lambda_i`
+    relative to other samples. The mean of `n` measurements has precision `n`.
 
     Parameters
     ----------
     likelihood : Gaussian or StudentT
-        Of a number, whose first parameter is the scale of the noise; other parameters are the same for all samples.
+        Likelihood of a value. Its first parameter is the scale of the noise; other parameters are the same for all
+        samples.
     tasks : tuple of str, default=()
-        Names of the tasks, each with a scale of its own; none, if all samples are of the same task.
+        Names of the tasks, each with its own scale. Empty if all samples belong to the same task.
 
     Examples
     --------

@@ -98,16 +98,17 @@ class SurvivalLikelihood(Likelihood):
 class FailureTime(SurvivalLikelihood):
     r"""Accelerated failure time: :math:`\log T_i = f_i + \sigma \epsilon_i`.
 
-    The time scale of a sample is multiplied by :math:`e^{f_i}`: scores are differences of log times, and the noise
-    follows a normal distribution ("log-normal" times), a logistic one, or that of the logarithm of an exponential
-    variable ("weibull"; its shape is :math:`1 / \sigma`). Log-concave but for log-logistic times of late entries.
+    The time scale of a sample is multiplied by :math:`e^{f_i}`, so scores are differences of log times. The noise has
+    a normal distribution ("log-normal" times), a logistic distribution ("log-logistic"), or that of the logarithm of
+    an exponential variable ("weibull"; its shape is :math:`1 / \sigma`). The likelihood is log-concave except for
+    log-logistic times with late entry.
 
     Parameters
     ----------
     times : {"log-normal", "log-logistic", "weibull"}, default="log-normal"
         Distribution of the times.
     scale_prior : LogNormal, default=LogNormal(0.5, 1.0)
-        Of :math:`\sigma`, in units of the standard deviation that log times have without features.
+        Prior of :math:`\sigma`, in units of the standard deviation of log times in a model without features.
 
     Examples
     --------
@@ -211,8 +212,8 @@ class FailureTime(SurvivalLikelihood):
 class PiecewiseHazard(SurvivalLikelihood):
     r"""Proportional hazards :math:`\lambda(t) e^{f_i}` with a baseline that is constant between breaks.
 
-    The same as Poisson counts of events with the time at risk as their exposure. Under the hazard, an interval of
-    time that begins at `l` and ends at `u` has the log probability
+    This equals Poisson counts of events with the time at risk as their exposure. An event between the times `l` and
+    `u` has the log probability
     :math:`-e^f \Lambda(l) + \log(1 - e^{-e^f (\Lambda(u) - \Lambda(l))})`.
 
     Parameters
@@ -220,7 +221,7 @@ class PiecewiseHazard(SurvivalLikelihood):
     breaks : tuple of float, default=()
         Times at which the hazard changes, ascending.
     level_prior : LogNormal, default=LogNormal(1.0, 1.0)
-        Of every :math:`\lambda_j`, a rate in events per unit of time.
+        Prior of every :math:`\lambda_j`, a rate in events per unit of time.
 
     Examples
     --------
@@ -425,7 +426,7 @@ def concordance(risk: np.ndarray, y: Targets) -> float:
     in_order, pairs = ordered_pairs(event, time, risk, np.ones(len(time)))
     if pairs == 0.0:
         raise ValueError(
-            "`y` must hold an event and a sample that lived longer; got no such pair. Score more together."
+            "`y` must hold an event and a sample that lived longer; got no such pair. Score more samples together."
         )
     return in_order / pairs
 
@@ -459,7 +460,7 @@ def standard_log_times(times: Any, location: float, scale: float) -> np.ndarray:
     if found.ndim != 1 or not len(found) or not (np.isfinite(found) & (found >= 0.0)).all():
         raise ValueError(
             f"`times` must be a sequence of numbers that are finite and not negative; got {shown(times)}. Write "
-            "[1.0, 5.0], in the units of those of training."
+            "[1.0, 5.0], in the units of the training times."
         )
     with np.errstate(divide="ignore"):
         return (np.log(found) - location) / scale

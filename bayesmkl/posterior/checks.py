@@ -131,22 +131,22 @@ def _wrapped(section: Section) -> list[str]:
 
 
 class Reliability(NamedTuple):
-    """Predicted and observed frequencies, bin by bin; bins without predictions are left out.
+    """Predicted and observed frequencies in bins of predictions; empty bins are left out.
 
     Parameters
     ----------
     probability : ndarray of shape (n_filled_bins,)
         Mean prediction in each bin.
     frequency : ndarray of shape (n_filled_bins,)
-        Observed frequency of its events.
+        Observed frequency of events in each bin.
     lower, upper : ndarray of shape (n_filled_bins,)
-        Ends of the Wilson interval of that share.
+        Ends of the Wilson interval of that frequency.
     n_events : ndarray of shape (n_filled_bins,)
-        Number of its events.
+        Number of events in each bin.
     edges : ndarray of shape (n_bins + 1,)
         Edges of all bins.
     counts : ndarray of shape (n_bins,)
-        Number of predictions in all bins, zeros included.
+        Number of predictions in every bin, including empty bins.
 
     Examples
     --------
@@ -178,7 +178,7 @@ def reliability(
     labels: ArrayLike | None = None,
     ci_prob: float = 0.94,
 ) -> Reliability:
-    """Compare predicted probabilities with the frequencies of what they predict.
+    """Compare predicted probabilities with observed frequencies, bin by bin.
 
     Parameters
     ----------
@@ -198,7 +198,7 @@ def reliability(
     Returns
     -------
     Reliability
-        Mean prediction, frequency and its interval, number of events of every bin that holds predictions.
+        For every bin with predictions: mean prediction, observed frequency with its interval, and number of events.
 
     Raises
     ------
@@ -277,8 +277,8 @@ def _events(
     sums = y_prob.sum(axis=1)
     if np.abs(sums - 1.0).max() > SUM_TO_ONE:
         raise ValueError(
-            f"`y_prob` must have rows that sum to one; got sums from {sums.min():g} to {sums.max():g}. Of "
-            "labels that a sample may have together, pass `y_true` of the same shape."
+            f"`y_prob` must have rows that sum to one; got sums from {sums.min():g} to {sums.max():g}. "
+            "If a sample may have several labels, pass `y_true` of the same shape."
         )
     if len(classes) == 2:
         return y_true == classes[1], y_prob[:, 1]
@@ -325,7 +325,7 @@ def held_out_predictions(fitted: FittedBEMKL, model: BaseEstimator, X: Any, y: T
     source = f"{len(y)} held-out samples"
     if fitted.outcome in ("counts", "times"):
         raise ValueError(
-            f"`X_test` must be left out for a model of {fitted.outcome}, of which no intervals are judged here; got "
+            f"`X_test` must be left out for a model of {fitted.outcome}, whose intervals cannot be checked here; got "
             f"{len(y)} samples. Use `survival_calibration` of bayesmkl.evaluation for times."
         )
     if fitted.is_classifier or fitted.outcome == "grades":

@@ -54,43 +54,44 @@ def contributions(
 ) -> Dataset:
     r"""Split the score of every sample into what each view or kernel adds, with intervals.
 
-    The score is a sum of functions, one per kernel, an intercept, and effects of a `Design`. Each is a part; parts of
-    a sample sum to its score, in the mean and in every draw.
+    The score is the sum of one function per kernel, an intercept, and the effects of a `Design`. Each of these is a
+    part. The parts of a sample sum to its score, in the mean and in every draw.
 
     Parameters
     ----------
     model : estimator
-        A fitted BEMKLClassifier, BEMKLRegressor or estimator of `bayesmkl.gp`, any inference; a discriminative
+        A fitted BEMKLClassifier, BEMKLRegressor or estimator of `bayesmkl.gp`, with any inference; a discriminative
         method whose score is a weighted sum of kernels; or a Pipeline or search that ends in one.
     X : samples
-        As `predict` of the model takes them; views that are absent are NaN where the model integrates over them.
+        Samples, as for `predict` of the model. If the model integrates over missing views, these are NaN.
     by : {"view", "kernel"}, default=None
-        Whether kernels of a view are one part; None is "view" where the model has a KernelBank.
+        Whether each view or each kernel is a part. None is "view" if the model has a KernelBank.
     %(ci_prob)s
     n_draws : int, default=1000
-        Draws from which intervals are taken; at most as many as the model has.
+        Number of draws to compute intervals from; at most as many as the model has.
     draws : bool, default=False
-        Whether to return the draws as well.
+        Whether to also return the draws.
     %(random_state)s
 
     Returns
     -------
     xarray.Dataset
-        With the dimensions ``sample``, by the index of a frame, and ``part``: views or kernels, then "intercept",
-        covariates, groups and slopes of a `Design`, and "offset"; the coordinate ``kind`` says which of these a part
-        is. Of several outputs ``class``, ``label`` or ``output`` is the last dimension. Variables are
+        The dimension ``sample`` has the index of a DataFrame. The dimension ``part`` has the views or kernels, then
+        "intercept", the covariates, groups and slopes of a `Design`, and "offset"; the coordinate ``kind`` has the
+        kind of each part. With several outputs, the last dimension is ``class``, ``label`` or ``output``. Variables
+        are
 
         * ``mean``, ``std``: posterior mean and standard deviation of each part;
         * ``interval``: ends of its equal-tailed interval, along ``quantile``;
-        * ``score``, ``score_std``, ``score_interval``: the same of the sum of all parts;
-        * ``draws``, if asked for: joint draws of the parts of a sample, along ``draw``.
+        * ``score``, ``score_std``, ``score_interval``: the same for the sum of all parts;
+        * ``draws``, with ``draws=True``: joint draws of the parts of a sample, along ``draw``.
 
-        Of discriminative methods there are ``mean`` and ``score`` alone, which are estimates.
+        Discriminative methods only have ``mean`` and ``score``, which are point estimates.
 
-        The attribute ``score`` names the method of the model that returns ``score``: ``predict`` of regressions of
-        numbers, in units of the target; ``predict_latent`` of all other Bayesian models, in which a score of a probit
-        has unit noise, and one of counts is a log rate or a log odds; ``decision_function`` or ``predict`` of
-        discriminative methods. Log odds are no sum of parts.
+        The attribute ``score`` names the method of the model that returns ``score``. It is ``predict`` for numbers
+        in regression, in units of the target. It is ``predict_latent`` for all other Bayesian models: the score of a
+        probit has unit noise, and the score of counts is a log rate or log odds. It is ``decision_function`` or
+        ``predict`` for discriminative methods. Log odds of classes are not a sum of parts.
 
     Raises
     ------
@@ -99,19 +100,19 @@ def contributions(
     NotFittedError
         Before `fit`.
     ValueError
-        If `by` asks for views that precomputed kernels do not have, `n_draws` or `ci_prob` is out of range, or `X`
-        is nothing that the model predicts.
+        If `by` is "view" for precomputed kernels without views, `n_draws` or `ci_prob` is out of range, or the model
+        cannot predict `X`.
 
     Notes
     -----
-    The level of a part is a convention: a constant moves between a kernel that is not centered and the intercept,
-    and both have wide intervals where the data do not tell them apart. With ``KernelBank(..., normalize="center")``
-    parts are differences from the mean training sample.
+    The level of a part is a convention. A constant can move between the intercept and a kernel that is not centered;
+    both have wide intervals if the data cannot tell them apart. With ``KernelBank(..., normalize="center")`` parts
+    are differences from the mean training sample.
 
-    Of additive Gaussian processes parts are jointly normal given hyperparameters, and drawn as such at every draw of
-    these; samples are drawn one by one, so that a draw is no function over samples. Of BEMKL they are :math:`e_m g_m`
-    with the noise of the intermediate output. Where a sample lacks a view, its part has the distribution that the
-    views which are there leave to it.
+    The parts of an additive Gaussian process are jointly normal given the hyperparameters. They are drawn at every
+    draw of these, one sample at a time, so a draw is not a function over samples. The parts of BEMKL are
+    :math:`e_m g_m` with the noise of the intermediate output. If a sample lacks a view, the part of the view has its
+    distribution given the other views of the sample.
 
     See Also
     --------
@@ -329,7 +330,7 @@ def _check_is_sum(estimator: Any) -> None:
     check_is_fitted(estimator, "kernel_weights_")
     if getattr(estimator, "combination", "sum") == "product":
         raise TypeError(
-            '`model` must not have combination="product": its score is no sum over kernels; got '
+            '`model` must not have combination="product": its score is not a sum over kernels; got '
             f'{estimator!r}. Fit it with combination="sum".'
         )
 
@@ -414,45 +415,44 @@ def feature_table(
     per: str = "std",
     random_state: int | np.random.Generator | None = None,
 ) -> pd.DataFrame:
-    r"""Say along which features of its views the score rises or falls: average slopes with intervals.
+    r"""List the features along which the score rises or falls, by average slopes with intervals.
 
-    Slopes are those of the parts of single views; what views do together is left out.
+    Slopes are those of single views. Interactions of views are left out.
 
     Parameters
     ----------
     model : estimator
-        A BEMKLClassifier, BEMKLRegressor or estimator of `bayesmkl.gp`, any inference, fitted to a KernelBank
+        A BEMKLClassifier, BEMKLRegressor or estimator of `bayesmkl.gp`, with any inference, fitted to a KernelBank
         of Gaussian, linear and polynomial kernels; or a Pipeline or search that ends in one.
     X : samples, default=None
-        Over which slopes are averaged, as `predict` of the model takes them. None: the training samples, each as
-        often as its `sample_weight` says.
+        Samples to average slopes over, as for `predict` of the model. None: the training samples, weighted by their
+        `sample_weight`.
     %(ci_prob)s
     per : {"std", "unit"}, default="std"
-        Slopes are for one standard deviation of the feature over these samples, or for one unit of it as the model
-        sees it, after the steps of a Pipeline.
+        Whether slopes are per standard deviation of the feature over these samples, or per unit of the feature after
+        the steps of a Pipeline.
     random_state : int, numpy.random.Generator or None, default=None
         Seed or source of the draws.
 
     Returns
     -------
     pandas.DataFrame
-        One row per view and feature of it, those of the largest ``size`` first; of several outputs in turn; with the
-        columns
+        One row per view and feature, the largest ``size`` first; several outputs follow each other. The columns are
 
         * ``class``, ``label`` or ``output``: only where there are several;
         * ``view``, ``feature``: names;
         * ``size``: root mean square over the samples of the posterior mean slope, for one standard deviation of the
-          feature; also of features along which the score rises here and falls there. An estimate, without interval;
+          feature. It is also large if the score both rises and falls along the feature. It has no interval;
         * ``relevance``, ``relevance_lower``, ``relevance_upper``: only where kernels have a width for every feature,
           ``Gaussian(width="each")``: the share of these kernels in the variance of the score, split between features
-          in proportion to inverse squared widths, with an interval; NaN of features without such a kernel;
-        * ``mean``, ``std``, ``lower``, ``upper``: of the slope averaged over the samples; of a linear kernel it is
-          the weight of the feature;
+          in proportion to inverse squared widths, with an interval; NaN for features without such a kernel;
+        * ``mean``, ``std``, ``lower``, ``upper``: posterior of the slope averaged over the samples; for a linear
+          kernel it is the weight of the feature;
         * ``prob_positive``: posterior probability that this average is positive;
         * ``mean_mcse``, ``lower_mcse``, ``upper_mcse``: Monte Carlo standard errors, as in :func:`kernel_table`;
         * ``interval_by``: the inference that made the intervals.
 
-        Slopes are of the score, in the units of :func:`effect_table`. Categories have none and no rows;
+        Slopes refer to the score, in the units of :func:`effect_table`. Categories have no slopes and no rows;
         ``table.attrs["caption"]`` names them.
 
     Raises
@@ -462,9 +462,9 @@ def feature_table(
     NotFittedError
         Before `fit`.
     ValueError
-        If the model was fitted to precomputed kernels, to kernels that have no slopes, to categories alone, or with
-        tasks, or is one of BEMKL with missing views; if `X` is nothing that the model predicts or has no sample with
-        some view, or `ci_prob` or `per` is out of range.
+        If the model was fitted to precomputed kernels, to kernels without slopes, to categories alone, or with tasks,
+        or is a BEMKL model with missing views; if the model cannot predict `X` or all of `X` lacks a view; or if
+        `ci_prob` or `per` is out of range.
 
     See Also
     --------
@@ -474,15 +474,15 @@ def feature_table(
 
     Notes
     -----
-    A slope is that of the part of the view, without "views together", all other features and views held where they
-    are: where features are correlated, so are their slopes, and one of them can stand for another. A kernel on many
-    features expects the same of each; which of them matter it learns from the slopes alone. Averages are linear in
-    functions, and exact given hyperparameters; nothing is refitted. Where samples lack views, slopes are averaged
-    over those that have the view.
+    A slope belongs to the part of the view, without "views together", and holds all other features and views fixed.
+    If features are correlated, so are their slopes, and one feature can stand for another. The prior of a kernel on
+    many features treats them alike, so only the slopes show which features matter. Averages are linear in the
+    functions and exact given hyperparameters; nothing is refitted. If samples lack a view, slopes are averaged over
+    the samples that have it.
 
-    Of a kernel with a :class:`~bayesmkl.kernels.Gate` slopes are those by the features of its view at the gate
-    columns of each sample, which have no slopes themselves; a gate column that its view has, too, is refused. Time
-    grows with the square of the number of samples, and in proportion to the number of features.
+    For a kernel with a :class:`~bayesmkl.kernels.Gate`, slopes are with respect to the features of its view, at the
+    gate columns of each sample. Gate columns have no slopes themselves; a gate column that is also in the view raises
+    an error. Time grows with the square of the number of samples, and in proportion to the number of features.
 
     References
     ----------
@@ -603,7 +603,7 @@ def _bank_of(fitted: FittedBEMKL) -> Any:
     bank = estimator.kernel_bank_
     if bank is None:
         raise ValueError(
-            "`model` was fitted to precomputed kernels, which know no features. Fit it to a KernelBank."
+            "`model` was fitted to precomputed kernels, which have no features. Fit it to a KernelBank."
         )
     if fitted.design is not None and fitted.design.has_tasks:
         raise ValueError("`model` must have no tasks. Fit one model for each task.")
@@ -624,7 +624,7 @@ def _rows(fitted: FittedBEMKL, X: Samples | None) -> tuple[np.ndarray, np.ndarra
     rows, counts = estimator.kernel_bank_.X_train_, getattr(estimator, "sample_weight_", None)
     if len(rows) != fitted.n_samples:
         raise ValueError(
-            "`X` must be given: the model was fitted in blocks and does not keep its training samples."
+            "`X` is missing: the model was fitted in blocks and does not keep its training samples. Pass `X`."
         )
     return rows, np.full(len(rows), 1.0 / len(rows)) if counts is None else counts / counts.sum()
 

@@ -71,17 +71,17 @@ def sample_posterior(
     ----------
     %(model)s
     n_draws : int, default=None
-        Number of draws. A model fitted by any inference but "vb" has its draws already: its chains are put in a row
-        and `n_draws` of them are taken at even distances. None is all of these, or 1000 draws from a variational
+        Number of draws. A model fitted by any inference but "vb" already has draws: its chains are joined, and
+        `n_draws` of them are taken at even distances. None takes all of them, or 1000 draws from a variational
         posterior.
     %(random_state)s
 
     Returns
     -------
     dict of str to ndarray of shape (n_draws, ...)
-        The draw is the first axis. With more than two classes, or several labels or targets, the output is the
-        second: of all arrays where each has kernel weights of its own (one-versus-all), else of all but those of the
-        kernels.
+        The draw is the first axis. With more than two classes, or several labels or targets, the output is the second
+        axis: of all arrays if each output has its own kernel weights (one-versus-all), otherwise of all arrays except
+        those of the kernels.
 
         * ``kernel_weights`` (n_draws, n_kernels) and ``intercept`` (n_draws,): e and b;
         * ``dual_coef`` (n_draws, n_train): a, the weights of the training samples, or of the landmarks;
@@ -92,9 +92,9 @@ def sample_posterior(
         * ``kernel_inclusion`` (n_draws, n_kernels): whether the kernel is used, 0 or 1, under a "spike-slab" prior
           only.
 
-        Of an additive Gaussian process they are ``kernel_weights``, ``kernel_shares`` (n_draws, n_kernels), ``score``
+        An additive Gaussian process has ``kernel_weights``, ``kernel_shares`` (n_draws, n_kernels), ``score``
         (n_draws, n_samples) of the training samples and, in regression, ``noise_std`` (n_draws,), in units of the
-        standardized target; several outputs are the second axis of ``score`` and ``noise_std``.
+        standardized target. With several outputs, the output is the second axis of ``score`` and ``noise_std``.
 
     Raises
     ------
@@ -107,9 +107,9 @@ def sample_posterior(
     Notes
     -----
     The variational posterior is a product of factors: (b, e) are drawn jointly, but independently of a and of all
-    precisions. Correlations between a and e that the exact posterior has are missing by construction. Weights are
-    identified up to a common change of sign of e and a; the draws are from one of the two mirror images. Weights that
-    are not negative have no mirror image.
+    precisions. It therefore lacks the correlations between a and e of the exact posterior. The signs of e and a can
+    change together without changing the model; the draws come from one of the two mirror images. Weights that cannot
+    be negative have no mirror image.
 
     Examples
     --------
@@ -150,15 +150,15 @@ def to_datatree(
     ----------
     %(model)s
     n_draws : int, default=None
-        Draws in each chain: from a variational posterior this many (None: 1000); of existing chains at most this
-        many, at even distances (None: all).
+        Number of draws in each chain. A variational posterior gives this many (None: 1000); existing chains give at
+        most this many, at even distances (None: all).
     random_state : int, numpy.random.Generator or None, default=None
         Seed or source of the draws from a variational posterior and of the replicated targets.
     %(kernels:kept)s
     pointwise : bool, default=None
-        Whether to evaluate the draws at the training samples: shares, replicated targets and log likelihood. They
-        take a product of every training kernel with every draw, and every kernel once more where a bank makes them.
-        None does it where there are kernels, that is unless they were precomputed and are not given.
+        Whether to evaluate the draws at the training samples: shares, replicated targets and log likelihood. This
+        multiplies every training kernel with every draw, and a bank evaluates every kernel once more. None does it
+        unless kernels were precomputed and are not given.
 
     Returns
     -------
@@ -171,7 +171,7 @@ def to_datatree(
           kernel's part of the score (`pointwise`);
         * ``posterior_predictive``: ``y``, one new target of every training sample for every draw (`pointwise`);
         * ``log_likelihood``: ``y``, log p(y | a, b, e) of every training sample (`pointwise`), of "nuts", "gibbs" and
-          "marginal" alone: draws of "vb" and "svi" cannot be reweighted to fewer samples, see the notes;
+          "marginal" only: draws of "vb" and "svi" cannot be reweighted to fewer samples, see the notes;
         * ``log_prior``: log densities of ``kernel_weights``, ``intercept``, ``dual_coef`` and, in regression,
           ``intermediate_precision`` and ``noise_precision``, each a sum over its entries (and outputs, where these
           share their kernel weights);
@@ -179,24 +179,23 @@ def to_datatree(
         * ``constant_data``: ``view`` of each kernel where a bank made the kernels; in classification ``label`` of
           each sample, unless it has several, ``margin`` and ``intermediate_scale``; in regression ``y_mean`` and
           ``y_scale``;
-        * ``sample_stats``: what a sampler says of each draw, such as ``diverging``; of "vb" draws
-          ``log_variational``, their log density under the variational posterior, ``lp``, their log joint density
-          with the target as the model sees it (`pointwise`), and ``elbo`` over ``iteration``,
-          which has no chain or draw: it tells how the posterior was found. One-versus-all models that ended early
-          are padded with NaN.
+        * ``sample_stats``: statistics that a sampler records for each draw, such as ``diverging``. For "vb" draws:
+          ``log_variational``, their log density under the variational posterior; ``lp``, their log joint density with
+          the target as the model uses it (`pointwise`); and ``elbo`` over ``iteration``, without chain or draw, which
+          shows how the fit progressed. One-versus-all models that ended early are padded with NaN.
 
-        Attributes name the model, the inference, the version and why it ended.
+        Attributes name the model, the inference, the version and why the fit ended.
 
-        Of an additive Gaussian process there is no ``log_prior`` or ``sample_stats``; ``posterior`` has
+        An additive Gaussian process has no ``log_prior`` or ``sample_stats``; ``posterior`` has
         ``kernel_weights``, ``kernel_shares``, the training ``score`` and the parameters of the likelihood by name,
         such as ``noise_std`` of the standardized target; with a `design` also ``covariate_effects`` of standardized
         covariates, ``group_std`` of every ``term`` (groups and random slopes) and ``group_effects`` of its levels, in
-        the units that the likelihood sees, and of tasks ``task_std``, ``task_correlation`` and ``task_shares``;
-        ``log_likelihood`` has no dimension of outputs: it is the log density of a sample by all others, given the
-        hyperparameters of a draw. ``prior`` has draws of weights and parameters, and
-        ``prior_predictive`` targets of scores that were drawn from the prior (`pointwise`). ``y`` of grades are their
-        numbers from 0, with ``cut_points`` in ``constant_data``; of times it is the lower end of the interval that a
-        time is known to lie in, with ``upper`` and ``entry`` there.
+        the units that the likelihood uses, and with tasks ``task_std``, ``task_correlation`` and ``task_shares``.
+        ``log_likelihood`` has no dimension of outputs: it is the log density of a sample given all others and the
+        hyperparameters of a draw. ``prior`` has draws of weights and parameters. ``prior_predictive`` has targets for
+        scores that were drawn from the prior (`pointwise`). For grades, ``y`` holds their numbers from 0, and
+        ``constant_data`` holds ``cut_points``. For times, ``y`` is the lower end of the interval that is known to
+        contain the time, and ``constant_data`` holds ``upper`` and ``entry``.
 
     Raises
     ------
@@ -211,29 +210,30 @@ def to_datatree(
     Likelihood and prior are those of the collapsed model, with precisions, intermediate outputs and latent scores
     integrated out; weights a, b and e are Student t variables there.
 
-    Outputs that share their kernel weights have the same draws of them: ``kernel_weights``, ``kernel_precision`` and
-    ``kernel_shares`` have no dimension of outputs then. Under ``multiclass="one-versus-all"`` everything has it.
+    Outputs that share their kernel weights have the same draws of them. ``kernel_weights``, ``kernel_precision`` and
+    ``kernel_shares`` then have no dimension of outputs. With ``multiclass="one-versus-all"`` all variables have it.
 
     In classification ``y`` is 1 for the second of two classes and 0 for the first; with more than two classes it is
     1 for samples of ``class``, with several labels for samples that have the ``label``. Unlabeled samples of
     semi-supervised learning are -1. The log likelihood is :math:`\log P(y_i f_i > \nu)`, which for :math:`\nu > 0`
-    does not sum to one over the labels: a score within the margin belongs to none; of an unlabeled sample it is
-    :math:`\log P(|f_i| > \nu)`. Replicated labels are drawn given that there is a label.
+    does not sum to one over the labels, because a score within the margin belongs to no label. For an unlabeled
+    sample it is :math:`\log P(|f_i| > \nu)`. Replicated labels are drawn given that the sample has a label.
 
-    With ``multiclass="multinomial"`` one class has the largest score: the log likelihood has no dimension of classes,
-    and every draw takes an integral per class and sample (one or two seconds per 100 draws of 500 samples of ten
-    classes).
+    With ``multiclass="multinomial"`` the class with the largest score is observed. The log likelihood then has no
+    dimension of classes, and every draw takes an integral per class and sample (one or two seconds per 100 draws of
+    500 samples of ten classes).
 
-    In regression the target is standardized before the fit, and parameters are those of the standardized target.
+    In regression the target is standardized before the fit, and parameters refer to the standardized target.
     ``y`` is in the original units everywhere, and the log likelihood is that of the original target.
 
-    ``lp`` less ``log_variational`` is the log importance ratio of a draw.
+    ``lp`` minus ``log_variational`` is the log importance ratio of a draw.
 
-    ``arviz_stats.loo`` and ``compare`` take trees of additive Gaussian processes, where they find `elpd_i_`, and of
-    sampled BEMKL models, whose k-hats say how far to trust them. They need ``log_likelihood``, which trees of "vb"
-    do not have: draws from a variational posterior look reliable to ArviZ, and it ranks models wrongly.
-    :func:`compare_loo` compares models of every inference. ``arviz_stats.loo_pit`` is wrong of Gaussian processes,
-    whose ``posterior_predictive`` is drawn given the sample's own target too: :func:`diagnose` leaves that out.
+    ``arviz_stats.loo`` and ``compare`` accept trees of additive Gaussian processes, for which they reproduce
+    `elpd_i_`, and of sampled BEMKL models, whose k-hats show how reliable the result is. Both need
+    ``log_likelihood``. Trees of "vb" do not have it, because ArviZ would take draws from a variational posterior for
+    reliable and rank models wrongly. :func:`compare_loo` compares models of every inference. Do not use
+    ``arviz_stats.loo_pit`` with Gaussian processes: their ``posterior_predictive`` is drawn given the sample's own
+    target too. :func:`diagnose` leaves the sample's own target out.
 
     Examples
     --------
@@ -283,16 +283,17 @@ def save_posterior(
     random_state: int | np.random.Generator | None = None,
     **options: Any,
 ) -> None:
-    """Write the posterior of a model as NetCDF, which ArviZ and xarray read.
+    """Write the posterior of a model to a NetCDF file, which ArviZ and xarray can read.
 
     Parameters
     ----------
     model : estimator or xarray.DataTree
-        A fitted model, or what :func:`to_datatree` made of one.
+        A fitted model, or the result of :func:`to_datatree`.
     path : path-like
         File to write. It appears, or replaces an older one, only when it is complete.
     n_draws : int, default=None
-        Draws in each chain, as in :func:`to_datatree`; not used where `model` is a DataTree, nor are the following.
+        Draws in each chain, as in :func:`to_datatree`. This and the following arguments are ignored if `model` is a
+        DataTree.
     random_state : int, numpy.random.Generator or None, default=None
         Seed or source of the draws, as in :func:`to_datatree`.
     **options : object
@@ -301,13 +302,13 @@ def save_posterior(
     Raises
     ------
     TypeError
-        For anything else than a BEMKL model or a DataTree, for a multitask model, and for a `path` that is none.
+        If `model` is a multitask model, or neither a Bayesian model nor a DataTree, or if `path` is not a path.
     NotFittedError
         Before `fit`.
     ValueError
-        If `path` cannot be a file, and as :func:`to_datatree` raises.
+        If `path` cannot be a file, or :func:`to_datatree` raises it.
     OSError
-        If the file cannot be written; what was there before stays.
+        If the file cannot be written. An existing file stays unchanged.
 
     Examples
     --------
@@ -350,9 +351,9 @@ def load_posterior(path: str | os.PathLike[str]) -> DataTree:
     FileNotFoundError
         If there is no such file.
     TypeError
-        If `path` is no path.
+        If `path` is not a path.
     ValueError
-        If the file is no NetCDF file, or only part of one.
+        If the file is not a complete NetCDF file.
 
     Examples
     --------
@@ -370,7 +371,7 @@ def load_posterior(path: str | os.PathLike[str]) -> DataTree:
     from xarray import open_datatree
 
     if not as_path("path", path).is_file():
-        raise FileNotFoundError(f"`path` must be a NetCDF file; there is none at {str(path)!r}.")
+        raise FileNotFoundError(f"`path` must be a NetCDF file; there is no file at {str(path)!r}.")
     try:
         with open_datatree(path, engine="h5netcdf") as lazy:
             return lazy.load()
@@ -487,7 +488,7 @@ def _kept(n_total: int, n_draws: int | None) -> np.ndarray:
     """Return positions of the draws that are asked for; raise if these are more than there are."""
     if n_draws is not None and n_draws > n_total:
         raise ValueError(
-            f"`n_draws` must be at most {n_total}, the draws that the model has in all its chains; got {n_draws}. "
+            f"`n_draws` must be at most {n_total}, the number of draws in all chains; got {n_draws}. "
             "None takes all of them; fit with a larger `n_draws` for more."
         )
     return evenly(n_total, n_draws)

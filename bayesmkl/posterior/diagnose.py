@@ -73,18 +73,18 @@ AGAINST_NARROW = "Add kernels that can follow the data, or look for outliers."
 
 
 class Diagnosis(dict):
-    """Result of :func:`diagnose`: section -> name -> number, array or text; printed, it is a report.
+    """Result of :func:`diagnose`: a dictionary of sections, each a dictionary of results, that prints as a report.
 
     Sections are ``sampling`` ("nuts", "gibbs", "marginal") or ``importance`` ("vb"), ``signal``, ``loo``,
     ``checks`` and ``calibration``; each has a ``verdict`` ("good", "caution", "bad" or "skipped")
     and an ``advice``. With more than two classes, or several labels or targets, the numbers of `checks` are under the
     name of each; so are those of `sampling` and `importance` where each has kernel weights of its own.
-    Of additive Gaussian processes there are ``shares`` too.
+    Additive Gaussian processes also have ``shares``.
 
     Parameters
     ----------
     title : str
-        Of the report.
+        Title of the report.
     about : sequence of str
         First lines of the report.
     sections : sequence of Section
@@ -145,15 +145,15 @@ def diagnose(
     ----------
     %(model)s
     X_test : array-like of shape (n_test, n_features) or (n_test, n_train, n_kernels), default=None
-        Samples that the model was not fitted to, as `model` takes them, for calibration. Without them training
-        samples are left out in turn by importance sampling, which is less reliable. Several labels of a sample are
-        as many events, several targets as many intervals.
+        Held-out samples for calibration, as for `predict` of the model. Without them, training samples are left out
+        in turn by importance sampling, which is less reliable. Each of several labels of a sample counts as an event,
+        and each of several targets as an interval.
     y_test : array-like of shape (n_test,) or (n_test, n_outputs), default=None
         Their labels or targets.
     %(kernels:kept)s
     n_draws : int, default=1000
-        Draws in each chain, at least 100: from a variational posterior this many; of existing chains at most this
-        many, at even distances.
+        Number of draws in each chain, at least 100. A variational posterior gives this many; existing chains give at
+        most this many, at even distances.
     ci_prob : float, default=0.94
         Probability content of all intervals.
     random_state : int, numpy.random.Generator or None, default=None
@@ -162,25 +162,26 @@ def diagnose(
     Returns
     -------
     Diagnosis
-        A dictionary with a section each for
+        A dictionary with the sections
 
-        * ``sampling`` ("nuts", "gibbs"): R-hat, bulk and tail effective sample sizes of what the model identifies
-          (shares, training scores, class probabilities) and, apart, of raw weights; divergences;
-        * ``importance`` ("vb"): Pareto k-hat of the variational posterior, of all weights together;
-        * ``shares``, of an additive Gaussian process only: Monte Carlo standard errors of shares and ends of their
-          intervals;
+        * ``sampling`` ("nuts", "gibbs"): R-hat, bulk and tail effective sample sizes of identified quantities
+          (shares, training scores, class probabilities) and, separately, of raw weights; divergences;
+        * ``importance`` ("vb"): Pareto k-hat of the variational posterior, for all weights together;
+        * ``shares``, for additive Gaussian processes only: Monte Carlo standard errors of shares and of the ends of
+          their intervals;
         * ``signal``: size of the score, variance explained, and whether kernels predict anything, by
-          :func:`relevance`; intervals of "vb" are too narrow, and say so;
+          :func:`relevance`; the report notes that intervals of "vb" are too narrow;
         * ``loo``: leave-one-out accuracy by PSIS; :func:`compare_loo` compares models by it;
-        * ``widths``, of an additive Gaussian process of at most 400 targets and 20 columns of numbers only: whether
-          one view of all columns, with a width for each, would predict left-out samples better by two standard
-          errors, by one further fit; with the call that fits it;
-        * ``noise``, of an additive Gaussian process of numbers only: whether the spread of residuals follows a view;
-        * ``checks``: statistics of the targets against draws from prior and posterior;
+        * ``widths``, for additive Gaussian processes with at most 400 targets and 20 columns of numbers only: one
+          further fit with a single view of all columns and a width for each. The section says whether this fit
+          predicts left-out samples better by two standard errors, and gives the call that fits it;
+        * ``noise``, for additive Gaussian processes of numbers only: whether the spread of residuals depends on a
+          view;
+        * ``checks``: statistics of the targets, compared with draws from prior and posterior;
         * ``calibration``: log loss, Brier score, expected calibration error and reliability with intervals; in
           regression the coverage of intervals.
 
-        ``print(diagnose(model))`` is a report that says of every section what it means and what to do.
+        ``print(diagnose(model))`` explains every section and says what to do.
 
     Raises
     ------
@@ -192,13 +193,13 @@ def diagnose(
 
     Notes
     -----
-    The training kernels are evaluated anew. A matrix-vector product of every kernel with every draw is the main cost.
-    ``signal`` fits "vb" to ten folds, of at most 1000 samples and 4 million entries of kernels,
-    and leaves up to 500 samples of "nuts" and "gibbs" out by 200 Gaussian processes.
+    The training kernels are evaluated again. The main cost is a matrix-vector product of every kernel with every
+    draw. For "vb", ``signal`` fits the model to ten folds, with at most 1000 samples and 4 million kernel entries.
+    For "nuts" and "gibbs", it leaves out up to 500 samples by 200 Gaussian processes.
 
-    Of an additive Gaussian process ``importance`` (or ``sampling``, of its "nuts") is about the draws of its
-    hyperparameters: k-hat (or R-hat), effective draws, and the share of the posterior whose evidence is not known.
-    Leaving samples out takes no weights but those of hyperparameters, and ``signal`` fits the model once more,
+    For an additive Gaussian process, ``importance`` (or ``sampling``, with "nuts") describes the draws of its
+    hyperparameters: k-hat (or R-hat), effective draws, and the posterior probability of points whose evidence did not
+    converge. Leaving samples out only needs the weights of the hyperparameters. ``signal`` fits the model once more,
     without kernels, to at most 1000 samples.
 
     References
@@ -237,7 +238,7 @@ def diagnose(
     if (X_test is None) != (y_test is None):
         given, missing = ("X_test", "y_test") if y_test is None else ("y_test", "X_test")
         raise ValueError(
-            f"`{missing}` is missing: `{given}` alone tells nothing of calibration. Pass both or none."
+            f"`{missing}` is missing: `{given}` alone cannot show calibration. Pass both or neither."
         )
     rng = generator_of("random_state", random_state)
     held_out = None if y_test is None else checks.held_out_predictions(fitted, model, X_test, y_test)

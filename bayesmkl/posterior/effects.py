@@ -115,24 +115,24 @@ def contrast(
     ci_prob: float = 0.94,
     random_state: int | np.random.Generator | None = None,
 ) -> pd.DataFrame:
-    """Say how much the outcome differs between rows of `A` and rows of `B`, with intervals.
+    """Compare the predicted outcome between rows of `A` and rows of `B`, with intervals.
 
     Parameters
     ----------
     %(model)s
     A, B : samples
-        As `predict` of the model takes them: as many rows of one as of the other, or a single row of either, with
-        which all rows of the other are compared.
+        Samples, as for `predict` of the model. Both have the same number of rows, or one has a single row, which is
+        compared with all rows of the other.
     by : {"view", "kernel"}, default=None
-        Return the difference in the part of each view or kernel, and of covariates and groups of a `Design`. None:
-        in the whole score.
+        Split the difference into the parts of each view or kernel, and of the covariates and groups of a `Design`.
+        None: the difference of the whole score.
     scale : {"difference", "ratio"}, default=None
-        "difference": `A` minus `B`, in the units of :func:`effect_table`: the target's, log odds or standard
-        deviations of a probit, log rates, log times or log hazards. "ratio": `A` over `B`, a ratio of odds, rates,
-        times or hazards. None: ratios of counts and times, differences of all other outcomes.
+        "difference": `A` minus `B`, in the units of :func:`effect_table`: units of the target, log odds or standard
+        deviations of a probit, log rates, log times or log hazards. "ratio": `A` divided by `B`, a ratio of odds,
+        rates, times or hazards. None: ratios for counts and times, differences for all other outcomes.
     %(ci_prob)s
     random_state : int, numpy.random.Generator or None, default=None
-        Seed of the draws of odds ratios under a probit and of BEMKL; all else is computed without draws.
+        Seed of the draws, which only odds ratios under a probit and BEMKL need.
 
     Returns
     -------
@@ -142,11 +142,11 @@ def contrast(
         * ``class``, ``label`` or ``output``: only where there are several;
         * ``row``: label of the row of `A` in its index, or of `B` where `A` is a single row;
         * ``part``: only with `by`;
-        * ``mean``, ``lower``, ``upper``: posterior mean and ends of the equal-tailed interval; of a ratio ``mean`` is
-          the geometric one;
+        * ``mean``, ``lower``, ``upper``: posterior mean and ends of the equal-tailed interval; for a ratio ``mean``
+          is the geometric mean;
         * ``interval_by``: the inference that made the intervals.
 
-        Identical rows differ by exactly 0, a ratio of 1. ``table.attrs["unit"]`` names the unit.
+        Identical rows have a difference of exactly 0, or a ratio of 1. ``table.attrs["unit"]`` names the unit.
 
     Raises
     ------
@@ -165,9 +165,9 @@ def contrast(
 
     Notes
     -----
-    The difference is that of the model's function. It is the effect of a change from `B` to `A` only if nothing that
-    the rows lack causes both. Rows that lack a view are compared as if they had the same value of it, of which
-    nothing more is known than their other views tell.
+    This is a difference between predictions. It is the causal effect of a change from `B` to `A` only if there is no
+    unmeasured common cause. Rows that lack a view are compared as if both had the same value of the view, which is
+    only known from their other views.
 
     Examples
     --------
@@ -239,14 +239,14 @@ def overall_effect(
     ----------
     %(model)s
     X : samples
-        Whose quantiles are taken, such as the training samples, as `predict` of the model takes them.
+        Samples whose quantiles are used, such as the training samples, as for `predict` of the model.
     quantiles : sequence of float, default=(0.25, 0.35, 0.45, 0.55, 0.65, 0.75)
-        Between 0 and 1.
+        Quantiles, between 0 and 1.
     views : str or sequence of str, default=None
         Views whose features move. Features of all other views, and covariates, stay at their medians. None: all
         views.
     by : {"feature"}, default=None
-        Move one feature after the other instead of all of them together.
+        Move one feature at a time instead of all features together.
     scale : {"difference", "ratio"}, default=None
         As in :func:`contrast`.
     ci_prob : float, default=0.94
@@ -261,8 +261,8 @@ def overall_effect(
 
         * ``class``, ``label`` or ``output``: only where there are several;
         * ``feature``: only with `by`;
-        * ``quantile``, and with `by` ``value``, the feature as the model sees it;
-        * ``mean``, ``lower``, ``upper``: difference or ratio to the medians, with its interval;
+        * ``quantile``; with `by` also ``value``, the feature after the steps of a Pipeline;
+        * ``mean``, ``lower``, ``upper``: difference from the medians, or ratio to them, with its interval;
         * ``band_lower``, ``band_upper``: a band that holds the whole curve with probability `ci_prob`;
         * ``interval_by``: the inference that made the intervals.
 
@@ -279,11 +279,11 @@ def overall_effect(
     See Also
     --------
     plot_overall_effect, plot_effects : The tables as plots.
-    feature_table : Average slopes, where features are as they are in the samples.
+    feature_table : Average slopes at the observed features of the samples.
 
     Notes
     -----
-    All features at a high quantile at once may be far from any sample, where features are related negatively.
+    If features are negatively correlated, a point with all features at a high quantile may be far from any sample.
 
     Examples
     --------
@@ -313,7 +313,7 @@ def overall_effect(
         )
     if fitted.design is not None and fitted.design.has_tasks:
         raise ValueError(
-            "`model` must have no tasks, each of which has an effect of its own. Build rows of one task, and compare "
+            "`model` must have no tasks, because each has its own effect. Build rows of one task, and compare "
             "them with `contrast`."
         )
     typical, moved = _quantile_rows(fitted, X, q, views)
@@ -355,8 +355,8 @@ def _with_rows(model: BaseEstimator) -> FittedBEMKL:
     fitted = fitted_bemkl(model, of_outcome=False)
     if fitted.estimator.kernel_bank_ is None:
         raise ValueError(
-            "`model` was fitted to precomputed kernels, which do not say how similar two new rows are to each other. "
-            "Fit it to a KernelBank."
+            "`model` was fitted to precomputed kernels, which do not show how similar two new rows are to each "
+            "other. Fit it to a KernelBank."
         )
     return fitted
 
@@ -651,8 +651,8 @@ def _of_bemkl(
     stack = estimator._stack_of(estimator.kernel_bank_.evaluate(X))
     if stack.present is not None and not np.all(stack.present):
         raise ValueError(
-            f"`A` and `B` must have all views of a {type(estimator).__name__}, which has no joint draws of rows "
-            "that lack some. Fit an estimator of bayesmkl.gp."
+            f"`A` and `B` must have all views with a {type(estimator).__name__}, which has no joint draws for rows "
+            "that lack views. Fit an estimator of bayesmkl.gp."
         )
     outputs = [fitted.units(k)[1] for k in range(len(fitted.output_names or [""]))]
     means, drawn = [], []

@@ -29,16 +29,16 @@ from bayesmkl.kernels.stacks.dense import DenseStack
 MODEL = entries(
     """
     model : estimator
-        A fitted BEMKLClassifier, BEMKLRegressor or estimator of `bayesmkl.gp`, or a Pipeline or search that
-        ends in one; any inference.
+        A fitted BEMKLClassifier, BEMKLRegressor or estimator of `bayesmkl.gp`, with any inference, or a Pipeline or
+        search that ends in one.
     model:times : estimator
         A fitted GPMKLSurvival or BEMKLSurvival, or a Pipeline or search that ends in one.
     X : array-like or DataFrame of shape (n_rows, n_features), or kernels
-        New samples, as `model` takes them.
+        New samples, as for `predict` of the model.
     kernels:kept : array-like of shape (n_samples, n_samples, n_kernels), default=None
-        The training kernels, for a model that was fitted to precomputed ones and does not keep them.
+        The training kernels, if the model was fitted to precomputed kernels and does not keep them.
     ci_prob : float, default=0.94
-        Probability content of the intervals, the same in both tails.
+        Probability content of the equal-tailed intervals.
     ci_prob:plot : float, default=0.94
         Probability content of the intervals, see :func:`kernel_table`.
     random_state : int, numpy.random.Generator or None, default=None
@@ -299,8 +299,8 @@ class FittedBEMKL(NamedTuple):
         bank = estimator.kernel_bank_
         if kernels is not None and bank is not None:
             raise ValueError(
-                "`kernels` is for models that were fitted to precomputed kernels; this one evaluates its own, "
-                "by its KernelBank. Leave it out."
+                "`kernels` is for models that were fitted to precomputed kernels; this one evaluates its own "
+                "kernels with its KernelBank. Leave it out."
             )
         if kernels is None and bank is None and not self.is_marginal:
             raise ValueError(
@@ -442,15 +442,15 @@ def fitted_bemkl(
     estimator, transformers = found
     if isinstance(estimator, MULTITASK) and not multitask:
         raise TypeError(
-            f"`model` must not be a multitask model; got {type(estimator).__name__}, of which `kernel_table`, "
-            "`plot_kernel_weights` and `plot_elbo` show all that its attributes say. Fit a task alone for the rest."
+            f"`model` must not be a multitask model; got {type(estimator).__name__}. Use `kernel_table`, "
+            "`plot_kernel_weights` or `plot_elbo`, or fit one task alone."
         )
     if isinstance(estimator, MARGINAL) and no_process is not None:
         raise TypeError(f"`model` must be a BEMKL model; got {type(estimator).__name__}, {no_process}")
     if type(estimator) in PROCESSES and not of_outcome:
         raise TypeError(
-            f"`model` must not be a {type(estimator).__name__}, of which there are tables, plots of weights, draws "
-            f"and `to_datatree` alone. Fit a {PROCESSES[type(estimator)]} to the same kernels for the rest."
+            f"`model` must not be a {type(estimator).__name__}, which only has tables, plots of weights, draws and "
+            f"`to_datatree`. Fit a {PROCESSES[type(estimator)]} to the same kernels for the rest."
         )
     check_is_fitted(estimator, "posterior_")
     histories = getattr(estimator, "elbo_history_", ())
@@ -537,7 +537,7 @@ OF_TIMES = "Fit a GPMKLSurvival or a BEMKLSurvival to times to an event."
 
 @public
 def predict_latent(model: BaseEstimator, X: Samples, return_std: bool = False) -> Any:
-    """Predict the latent score of new samples with a model inside a pipeline or search.
+    """Predict latent scores of new samples, also with a model inside a Pipeline or search.
 
     Parameters
     ----------
@@ -583,14 +583,14 @@ def predict_latent(model: BaseEstimator, X: Samples, return_std: bool = False) -
 def predict_survival_function(
     model: BaseEstimator, X: Samples, times: ArrayLike | None = None, ci_prob: float | None = None
 ) -> Any:
-    """Predict the probability that the event is later than some times, with a model inside a pipeline or search.
+    """Predict survival probabilities at given times, also with a model inside a Pipeline or search.
 
     Parameters
     ----------
     %(model:times)s
     %(X)s
     times : array-like of shape (n_times,), default=None
-        Times, in the units of those of training; None takes the observed times of events.
+        Times, in the units of the training times. None takes the observed times of events.
     ci_prob : float, default=None
         Also return bounds of the equal-tailed interval of this probability content, pointwise.
 
@@ -626,7 +626,7 @@ def predict_survival_function(
 
 @public
 def predict_quantile(model: BaseEstimator, X: Samples, q: float = 0.5) -> np.ndarray:
-    """Predict the time until which the event has happened with some probability, inside a pipeline or search.
+    """Predict the time by which the event has happened with probability `q`, also inside a Pipeline or search.
 
     Parameters
     ----------
@@ -638,7 +638,7 @@ def predict_quantile(model: BaseEstimator, X: Samples, q: float = 0.5) -> np.nda
     Returns
     -------
     ndarray of shape (n_rows,)
-        Times, in the units of those of training.
+        Times, in the units of the training times.
 
     Raises
     ------

@@ -74,17 +74,17 @@ def compare_loo(
     n_draws: int = 1000,
     random_state: int | None = None,
 ) -> pd.DataFrame:
-    """Compare models of the same samples by their leave-one-out predictive accuracy.
+    """Compare models of the same samples by leave-one-out predictive accuracy.
 
     Parameters
     ----------
     models : mapping of str to estimator
-        At least two fitted models by name, of BEMKL or additive Gaussian processes. They may differ in kernels,
-        priors, margin, inference and in how several classes or targets are modeled.
+        At least two fitted models by name, each of BEMKL or an additive Gaussian process. They may differ in kernels,
+        priors, margin and inference, and in how they model several classes or targets.
     method : {"stacking", "BB-pseudo-BMA", "pseudo-BMA"}, default="stacking"
         How the column ``weight`` is found, see ``arviz_stats.compare``.
     kernels : mapping of str to array-like of shape (n_samples, n_samples, n_kernels), default=None
-        Training kernels, by the name of the model, of those that were fitted to precomputed kernels.
+        Training kernels, by the name of the model, for models that were fitted to precomputed kernels.
     n_draws : int, default=1000
         Draws in each chain, see :func:`diagnose`.
     random_state : int, default=None
@@ -93,9 +93,9 @@ def compare_loo(
     Returns
     -------
     pandas.DataFrame
-        A row per model, the best first, as ``arviz_stats.compare`` returns it: ``rank``, ``elpd`` (nats, higher is
-        better), ``se``, ``elpd_diff``, ``dse``, ``weight`` and more, depending on the version of ArviZ; and
-        ``bad_k``, the number of samples whose k-hat is too large for the elpd to be trusted, and ``inference``.
+        A row per model, the best first, with the columns of ``arviz_stats.compare``: ``rank``, ``elpd`` (nats, higher
+        is better), ``se``, ``elpd_diff``, ``dse``, ``weight`` and more, depending on the version of ArviZ. It also
+        has ``bad_k``, the number of samples whose k-hat is too large to trust the elpd, and ``inference``.
 
     Raises
     ------
@@ -108,12 +108,13 @@ def compare_loo(
 
     Notes
     -----
-    In classification it is the probability of the label given that there is one that is compared, so that models with
-    different margins compare; with several labels or targets, that of all of a sample together. Unlabeled samples are
-    not scored. Draws of "vb" are corrected by ``arviz_stats.loo_approximate_posterior``'s
-    rule; that takes a variational posterior close to the exact one, and mostly all of their samples count as
-    ``bad_k``. Fit with "nuts", or compare by cross-validation, before a close decision. Additive Gaussian processes
-    ("marginal") leave function values out exactly, given hyperparameters; k-hats are those of the hyperparameters.
+    In classification, the probability of the label is scored given that the sample has a label, so that models with
+    different margins can be compared. With several labels or targets, the joint probability of a sample is scored.
+    Unlabeled samples are not scored. Draws of "vb" are corrected by the rule of
+    ``arviz_stats.loo_approximate_posterior``. The rule needs a variational posterior close to the exact one; mostly
+    all of their samples count as ``bad_k``. If a decision is close, fit with "nuts" or compare by cross-validation.
+    Additive Gaussian processes ("marginal") leave function values out exactly, given hyperparameters; their k-hats
+    are those of the hyperparameters.
 
     References
     ----------

@@ -42,7 +42,7 @@ def plot_kernel_weights(
     by_view: bool = False,
     kernels: ArrayLike | None = None,
 ) -> Axes:
-    """Show the variance of the outcome that the most important kernels explain, with intervals.
+    """Plot how much variance of the outcome each of the most important kernels explains, with intervals.
 
     Parameters
     ----------
@@ -50,11 +50,11 @@ def plot_kernel_weights(
         Or a multitask model.
     %(ci_prob:plot)s
     max_kernels : int, default=20
-        How many kernels to show.
+        Maximum number of kernels to show.
     %(ax)s
     by_view : bool, default=False
-        Put the kernels of each view together, under a heading with the name of the view and the sum of what all its
-        kernels explain. Views are sorted by that sum.
+        Whether to group the kernels by view. The heading of a group has the name of the view and the variance that
+        all its kernels explain; views are sorted by it.
     kernels : array-like of shape (n_samples, n_samples, n_kernels), default=None
         The training kernels of a model that was fitted to precomputed ones, see :func:`kernel_table`.
 
@@ -69,13 +69,13 @@ def plot_kernel_weights(
     NotFittedError
         Before `fit`.
     ValueError
-        If `by_view` is asked of precomputed kernels, which have no views.
+        If `by_view` is used with precomputed kernels, which have no views.
 
     Notes
     -----
-    Colors and shapes tell views apart where more than one and at most six are shown; where classes, labels
-    (one-versus-all) or tasks have kernel weights of their own, they tell these apart, and kernels are sorted by their
-    mean. Where there are no draws of the parts of kernels, as of multitask models, shares of the score are shown.
+    Colors and shapes mark views if two to six are shown. If classes, labels (one-versus-all) or tasks have their own
+    kernel weights, colors and shapes mark these instead, and kernels are sorted by their mean. Models without draws
+    of the parts of kernels, such as multitask models, show shares of the score.
 
     Examples
     --------
@@ -177,7 +177,7 @@ def plot_views(
     *,
     kernels: ArrayLike | None = None,
 ) -> Axes:
-    """Show what each view adds: the size of its effect, and beside it the variance that it explains.
+    """Plot the effect of each view and the variance that it explains, side by side.
 
     Parameters
     ----------
@@ -185,7 +185,7 @@ def plot_views(
         As in :func:`view_table`.
     %(ci_prob:plot)s
     output : label, default=None
-        Class or label, where these have kernel weights of their own.
+        Class or label, if these have their own kernel weights.
     %(ax)s
         Explained variance is in its right half.
     %(kernels:kept)s
@@ -193,8 +193,8 @@ def plot_views(
     Returns
     -------
     matplotlib.axes.Axes
-        Effects with intervals, by falling explained variance. To the right of it are bars of explained variance;
-        the last, grey one is what is not explained.
+        Effects with intervals, sorted by falling explained variance. The bars to the right show explained variance;
+        the last, grey bar is the variance that is not explained.
 
     Raises
     ------
@@ -202,8 +202,8 @@ def plot_views(
     NotFittedError
         Before `fit`.
     ValueError
-        If a BEMKL model was fitted to precomputed kernels and `kernels` are missing, or `output` is none of the
-        model's.
+        If a BEMKL model was fitted to precomputed kernels and `kernels` are missing, or the model has no such
+        `output`.
 
     Examples
     --------
@@ -267,20 +267,20 @@ def draw_views(
 
 @public
 def plot_elbo(model: BaseEstimator, ax: Axes | None = None) -> Axes:
-    """Show how far the evidence lower bound was from its best value, after every iteration.
+    """Plot the distance of the evidence lower bound from its best value, for every iteration.
 
     Parameters
     ----------
     model : estimator
-        A BEMKLClassifier or BEMKLRegressor fitted by "vb", or a Pipeline or search that ends in one. Or a
-        multitask model.
+        A BEMKLClassifier or BEMKLRegressor fitted by "vb", a multitask model, or a Pipeline or search that ends in
+        one.
     %(ax)s
 
     Returns
     -------
     matplotlib.axes.Axes
-        One line per fitted model: one, or one per class or label where these have kernel weights of their own. The
-        scale is logarithmic, so a line that still falls steeply at its end has not converged.
+        One line, or one line per class or label if these have their own kernel weights. The scale is logarithmic: a
+        line that still falls steeply at its end has not converged.
 
     Raises
     ------
@@ -288,11 +288,11 @@ def plot_elbo(model: BaseEstimator, ax: Axes | None = None) -> Axes:
     NotFittedError
         Before `fit`.
     ValueError
-        For a model fitted by "nuts" or "gibbs", which raise no bound.
+        For a model fitted by "nuts" or "gibbs", which do not have a bound.
 
     Notes
     -----
-    VB never lowers the bound: its best value is the last.
+    VB never lowers the bound, so its last value is the best.
 
     Examples
     --------
@@ -339,24 +339,24 @@ def plot_elbo(model: BaseEstimator, ax: Axes | None = None) -> Axes:
 def plot_waterfall(
     found: Dataset, sample: Any, output: Any = None, max_parts: int = 10, ax: Axes | None = None
 ) -> Axes:
-    """Show how the parts of one sample's score add up, the largest first.
+    """Plot how the parts of one sample's score add up, the largest first (waterfall plot).
 
     Parameters
     ----------
     found : xarray.Dataset
         Of :func:`contributions`.
     sample : label
-        In the coordinate ``sample`` of `found`.
+        A value of the coordinate ``sample`` of `found`.
     output : label, default=None
         Class, label or output, where there are several.
     max_parts : int, default=10
-        Parts to show beside the intercept; the rest is one bar.
+        Number of parts to show in addition to the intercept. The others are combined in one bar.
     %(ax)s
 
     Returns
     -------
     matplotlib.axes.Axes
-        Bars from one partial sum to the next with the interval of each part, and the score below them.
+        One bar per part, from one partial sum to the next, with its interval; the score is below them.
 
     Raises
     ------
@@ -419,7 +419,7 @@ def plot_waterfall(
 def plot_contributions(
     found: Dataset, output: Any = None, max_parts: int = 20, ax: Axes | None = None
 ) -> Axes:
-    """Show the parts of many samples' scores as a heat map.
+    """Plot the parts of the scores of many samples as a heat map.
 
     Parameters
     ----------
@@ -428,14 +428,14 @@ def plot_contributions(
     output : label, default=None
         Class, label or output, where there are several.
     max_parts : int, default=20
-        Parts to show, those of the largest mean size over samples.
+        Number of parts to show, the largest (mean size over samples) first.
     %(ax)s
 
     Returns
     -------
     matplotlib.axes.Axes
-        One row per sample, by falling score; one column per part but the intercept and an offset, by falling size.
-        Parts whose interval holds zero are pale.
+        One row per sample, by falling score, and one column per part, by falling size. The intercept and an offset
+        are left out. Parts whose interval contains zero are pale.
 
     Raises
     ------
@@ -485,16 +485,16 @@ def plot_contributions(
 def plot_component(
     found: Dataset, part: Any, values: ArrayLike, output: Any = None, ax: Axes | None = None
 ) -> Axes:
-    """Show the part of a view or kernel of one feature as a function of it.
+    """Plot the part of a view or kernel with one feature against that feature.
 
     Parameters
     ----------
     found : xarray.Dataset
         Of :func:`contributions`.
     part : label
-        In the coordinate ``part`` of `found`.
+        A value of the coordinate ``part`` of `found`.
     values : array-like of shape (n_samples,)
-        The feature of the samples in `found`.
+        Values of the feature for the samples in `found`.
     output : label, default=None
         Class, label or output, where there are several.
     %(ax)s
@@ -502,12 +502,12 @@ def plot_component(
     Returns
     -------
     matplotlib.axes.Axes
-        Mean and interval at every value, with the values as ticks at the bottom.
+        Mean and interval at every value; ticks at the bottom mark the values.
 
     Raises
     ------
     TypeError
-        If `found` is no such Dataset, or `values` are no numbers.
+        If `found` is not such a Dataset, or `values` are not numbers.
     ValueError
         If it lacks the part or the output, or has another number of samples.
 
@@ -531,7 +531,7 @@ def plot_component(
     if values.shape != (found.sizes["sample"],):
         raise ValueError(
             f"`values` must be of shape ({found.sizes['sample']},), one for each sample in `found`; got "
-            f"{values.shape}. Of a view of several features there is no such plot."
+            f"{values.shape}. A view of several features has no such plot."
         )
     order = np.argsort(values, kind="stable")
     own, x = found.sel(part=part), values[order]
@@ -552,7 +552,7 @@ def plot_component(
 def plot_features(
     table: pd.DataFrame, output: Any = None, max_features: int = 20, ax: Axes | None = None
 ) -> Axes:
-    """Show along which features the score rises or falls.
+    """Plot the features along which the score rises or falls, by their average slopes.
 
     Parameters
     ----------
@@ -561,14 +561,14 @@ def plot_features(
     output : label, default=None
         Class, label or output, where there are several.
     max_features : int, default=20
-        Features to show, those of the largest slopes.
+        Number of features to show, the largest slopes first.
     %(ax)s
 
     Returns
     -------
     matplotlib.axes.Axes
-        The average slope of every feature with its interval, and as a pale bar its root mean square slope, which is
-        large also where the score rises and falls.
+        The average slope of every feature with its interval. A pale bar is the root mean square slope, which is also
+        large if the score both rises and falls along the feature.
 
     Raises
     ------
@@ -616,7 +616,7 @@ def plot_features(
 
 @public
 def plot_overall_effect(table: pd.DataFrame, output: Any = None, ax: Axes | None = None) -> Axes:
-    """Show how the outcome changes where all features move between their quantiles together.
+    """Plot how the outcome changes when all features move between their quantiles together.
 
     Parameters
     ----------
@@ -629,7 +629,7 @@ def plot_overall_effect(table: pd.DataFrame, output: Any = None, ax: Axes | None
     Returns
     -------
     matplotlib.axes.Axes
-        The difference or ratio to the medians with its interval at every quantile.
+        The difference from the medians, or ratio to them, with its interval at every quantile.
 
     Raises
     ------
@@ -663,7 +663,7 @@ def plot_overall_effect(table: pd.DataFrame, output: Any = None, ax: Axes | None
 
 @public
 def plot_effects(table: pd.DataFrame, output: Any = None, max_features: int = 9) -> np.ndarray:
-    """Show how the outcome changes along one feature, where the others are at their medians.
+    """Plot how the outcome changes along each feature while the others stay at their medians.
 
     Parameters
     ----------
@@ -672,12 +672,12 @@ def plot_effects(table: pd.DataFrame, output: Any = None, max_features: int = 9)
     output : label, default=None
         Class, label or output, where there are several.
     max_features : int, default=9
-        Features to show, those along which the mean changes most.
+        Number of features to show, those with the largest change of the mean first.
 
     Returns
     -------
     ndarray of matplotlib.axes.Axes
-        One for each feature: the mean, its interval at every value, and paler the band that holds the whole curve.
+        One Axes per feature, with the mean and its interval at every value. The paler band contains the whole curve.
 
     Raises
     ------
@@ -728,7 +728,7 @@ def _of_effects(table: Any, output: Any, by_feature: bool) -> pd.DataFrame:
     is_table = isinstance(table, pd.DataFrame) and {"quantile", "band_lower"} <= set(table.columns)
     if not is_table or ("feature" in table) != by_feature:
         call = f"overall_effect(model, X{', by=' + chr(34) + 'feature' + chr(34) if by_feature else ''})"
-        raise TypeError(f"`table` must be what `{call}` returns; got {shown(table)}. Call it first.")
+        raise TypeError(f"`table` must be the result of `{call}`; got {shown(table)}. Call it first.")
     return _of_one_output(table, output, "effects")
 
 
@@ -746,7 +746,7 @@ def _rows_of_output(table: Any, output: Any) -> pd.DataFrame:
     """Return the rows of one output in a table of features, checked."""
     if not isinstance(table, pd.DataFrame) or not {"feature", "size", "lower"} <= set(table.columns):
         raise TypeError(
-            f"`table` must be what `feature_table` returns; got {shown(table)}. Call feature_table(model)."
+            f"`table` must be the result of `feature_table`; got {shown(table)}. Call feature_table(model)."
         )
     return _of_one_output(table, output, "slopes")
 
@@ -770,7 +770,7 @@ def _of_output(found: Any, output: Any) -> Dataset:
 
     if not isinstance(found, Dataset) or not {"mean", "score", "kind"} <= set(found.variables):
         raise TypeError(
-            f"`found` must be the Dataset that `contributions` returns; got {shown(found)}. Call "
+            f"`found` must be the result of `contributions`; got {shown(found)}. Call "
             "contributions(model, X)."
         )
     others = [name for name in found["mean"].dims if name not in ("sample", "part")]
@@ -818,7 +818,7 @@ def plot_reliability(
     ci_prob : float, default=0.94
         Probability content of the Wilson interval of each frequency.
     %(ax)s
-        The histogram of the predictions hangs below it as an inset.
+        An inset below it shows the histogram of the predictions.
 
     Returns
     -------
@@ -882,7 +882,7 @@ def plot_reliability(
 def plot_predictions(
     y_true: Targets, mean: ArrayLike, std: ArrayLike, ci_prob: float = 0.94, ax: Axes | None = None
 ) -> Axes:
-    """Show predicted against observed targets of a regression, with predictive intervals.
+    """Plot predicted against observed targets of a regression, with predictive intervals.
 
     Parameters
     ----------
@@ -897,7 +897,7 @@ def plot_predictions(
     Returns
     -------
     matplotlib.axes.Axes
-        Intervals that miss the observed value are drawn in another color and with a cross.
+        Intervals that miss the observed value have another color and a cross.
 
     Raises
     ------
@@ -918,8 +918,8 @@ def plot_predictions(
     std = finite_numbers("std", std)
     if not y_true.ndim == mean.ndim == std.ndim == 1 or not 0 < len(y_true) == len(mean) == len(std):
         raise ValueError(
-            "`y_true`, `mean` and `std` must be of one length of at least one; got shapes "
-            f"{y_true.shape}, {mean.shape} and {std.shape}. Of several targets, show one column at a time."
+            "`y_true`, `mean` and `std` must have the same length, at least one; got shapes "
+            f"{y_true.shape}, {mean.shape} and {std.shape}. With several targets, show one column at a time."
         )
     if (std < 0.0).any():
         raise ValueError(f"`std` must not be negative; got {std.min():g}. It is a standard deviation.")

@@ -45,34 +45,34 @@ def refine_posterior(
     kernels: ArrayLike | None = None,
     random_state: int | np.random.Generator | None = None,
 ) -> Any:
-    r"""Replace a variational posterior by draws of Gibbs chains that start around it, and say whether they agree.
+    r"""Replace a variational posterior by draws of Gibbs chains that start around it, and check whether they agree.
 
     The standard deviations of kernel shares under the variational posterior are a half to a tenth of what they should
-    be. A Gibbs sweep costs what one variational update costs. Chains are dispersed and run in rounds, until they
-    agree on what the model identifies or have `max_sweeps` behind them; then a warning says that they do not.
+    be. A Gibbs sweep costs as much as one variational update. Chains start dispersed and run in rounds until they
+    agree on the kernel shares. If they do not agree after `max_sweeps`, a warning says so.
 
     Parameters
     ----------
     model : estimator
         A BEMKLClassifier or BEMKLRegressor fitted with ``inference="vb"``, or a Pipeline or search that ends in one.
     n_draws : int, default=250
-        Draws that are kept of each chain, at least 10, at even distances in the last round.
+        Number of draws to keep of each chain, at least 10, at even distances in the last round.
     n_chains : int, default=4
-        Chains, at least 2.
+        Number of chains, at least 2.
     max_sweeps : int, default=4000
-        Sweeps of each chain at most, at least twice `n_draws`. The first `n_draws` are warm-up; every round has as
-        many as all before it, which become its warm-up.
+        Maximum number of sweeps of each chain, at least twice `n_draws`. The first `n_draws` sweeps are warm-up.
+        Every round has as many sweeps as all rounds before it, which become its warm-up.
     kernels : array-like of shape (n_samples, n_samples, n_kernels), default=None
-        The training kernels, where the model was fitted to precomputed ones.
+        The training kernels, if the model was fitted to precomputed kernels.
     random_state : int, numpy.random.Generator or None, default=None
         Seed or source of the draws.
 
     Returns
     -------
     estimator
-        A copy of the fitted BEMKL estimator whose `posterior_`, kernel shares and weights are those of the draws; all
-        of its methods, tables and plots use them, and its `inference` is a ``Gibbs``. `converged_` says whether the
-        chains agree: if not, tables print "gibbs (not converged)". `model` itself is left as it is.
+        A copy of the fitted BEMKL estimator whose `posterior_`, kernel shares and weights come from the draws. All
+        its methods, tables and plots use the draws, and its `inference` is a ``Gibbs``. `converged_` says whether the
+        chains agree; if not, tables print "gibbs (not converged)". `model` itself stays unchanged.
 
     Raises
     ------
@@ -80,11 +80,12 @@ def refine_posterior(
     NotFittedError
         Before `fit`.
     ValueError
-        If `model` was not fitted with ``inference="vb"``, its kernels were precomputed and are not given, numbers of
-        draws, chains or sweeps are too small, or it cannot be sampled: with a sparse prior, kernel weights that are
-        shared by several outputs or not negative, unlabeled samples or missing views. The message says what can.
+        If `model` was not fitted with ``inference="vb"``, its kernels were precomputed and are not given, or numbers
+        of draws, chains or sweeps are too small. Also if the model cannot be sampled: with a sparse prior, kernel
+        weights that are shared by several outputs or not negative, unlabeled samples or missing views. The message
+        says what to use instead.
     KeyboardInterrupt
-        If it is interrupted before there are draws of every chain; later interrupts keep the last finished round.
+        If it is interrupted before every chain has draws; later interrupts keep the last finished round.
 
     Warns
     -----
@@ -93,25 +94,26 @@ def refine_posterior(
 
     See Also
     --------
-    diagnose : Whether the draws can be trusted, with other numbers about them.
-    bayesmkl.gp.GPMKLClassifier : Draws that do not depend on where a chain has been.
+    diagnose : Further checks of the draws.
+    bayesmkl.gp.GPMKLClassifier : A model with independent draws instead of chains.
 
     Notes
     -----
     Chains agree when the largest rank-normalized split :math:`\hat R` of all kernel shares is at most 1.03, and the
-    smallest bulk or tail effective sample size at least 200: means can be read then, and ends of intervals roughly.
-    The tables have the Monte Carlo standard errors of both. The size of the score mixes more slowly than shares;
-    :func:`diagnose` says how far it is. (The share of an only kernel is one: there, scores must agree.)
+    smallest bulk or tail effective sample size is at least 200. Means are then accurate, and ends of intervals
+    roughly so; the tables have the Monte Carlo standard errors of both. The size of the score mixes more slowly than
+    the shares; :func:`diagnose` shows how slowly. (The share of a single kernel is always one, so the scores must
+    agree instead.)
 
-    With a few dozen samples and kernels that differ a few hundred sweeps are enough. With hundreds of samples, or
-    kernels that resemble each other, no number of them that one would wait for is: sample weights and kernel
-    weights hold each other where they are. Fit `GPMKLClassifier` or `GPMKLRegressor` there, which integrate
-    functions out. All 4000 sweeps of four chains take about ten seconds of processor time on 60 samples with four
-    kernels, and 80 on 398 with six.
+    With a few dozen samples and kernels that differ, a few hundred sweeps are enough. With hundreds of samples, or
+    with similar kernels, chains do not converge in reasonable time, because sample weights and kernel weights depend
+    strongly on each other. In this case fit `GPMKLClassifier` or `GPMKLRegressor`, which integrate functions out. All
+    4000 sweeps of four chains take about ten seconds of processor time on 60 samples with four kernels, and 80
+    seconds on 398 samples with six.
 
-    A start is a draw from the variational posterior whose kernel weights are multiplied by independent log-normal
-    factors, so that chains begin at shares as different as the prior allows, and at scores of the right size.
-    Its progress is shown on a terminal where it takes over five seconds, unless the model has ``verbose=0``.
+    Each chain starts at a draw from the variational posterior whose kernel weights are multiplied by independent
+    log-normal factors. Chains thus start at shares as different as the prior allows, and at scores of the right size.
+    A terminal shows the progress of runs that take over five seconds, unless the model has ``verbose=0``.
 
     References
     ----------
@@ -290,10 +292,10 @@ class TwinCheck(NamedTuple):
     bound : float
         Evidence lower bound of the model in closed form, in nats: its `elbo_`.
     estimate, standard_error : float
-        Monte Carlo estimate of the same under the NumPyro program, and its standard error.
+        Monte Carlo estimate of this bound under the NumPyro program, and its standard error.
     shares : pandas.DataFrame of shape (n_kernels, n_columns)
-        :func:`kernel_table` of the model, ``share`` and ``share_std``, and those of NUTS, ``nuts_share`` and
-        ``nuts_share_std``.
+        Shares of the model as in :func:`kernel_table`, ``share`` and ``share_std``, beside those of NUTS,
+        ``nuts_share`` and ``nuts_share_std``.
 
     Examples
     --------
@@ -326,8 +328,8 @@ def check_twin(
 ) -> TwinCheck:
     """Check a variational posterior against the same model as a NumPyro program.
 
-    The program is the paper's generative story, one sample site per variable, and the posterior is a guide in
-    NumPyro's own densities. Neither shares a formula with the closed-form bound.
+    The program states the generative model of the paper, with one sample site per variable. The posterior is a guide
+    made of NumPyro's own densities. Neither shares a formula with the closed-form bound.
 
     Parameters
     ----------
@@ -335,11 +337,11 @@ def check_twin(
         A BEMKLClassifier or BEMKLRegressor fitted with ``inference="vb"``, or a Pipeline or search that ends in one;
         of one output, or of several classes with ``multiclass="one-versus-all"``.
     X, y : samples and targets
-        Those that the model was fitted to.
+        The samples and targets that the model was fitted to.
     n_particles : int, default=1024
-        Draws from the posterior for the estimate, at least 2.
+        Number of draws from the posterior for the estimate, at least 2.
     nuts : NUTS or None, default=NUTS()
-        Chains for the shares, by a fit of the model to `X` and `y`; None leaves them out.
+        Options of the NUTS fit to `X` and `y` that gives the shares to compare with. None leaves it out.
     random_state : int, default=0
         Seed of the draws and the chains.
 
@@ -347,8 +349,7 @@ def check_twin(
     -------
     TwinCheck
         ``bound``, ``estimate``, ``standard_error`` and ``shares``. The bound should be within three standard errors
-        of the estimate. Shares of NUTS are those of the exact posterior, whose standard deviations are larger as a
-        rule.
+        of the estimate. Shares of NUTS come from the exact posterior and usually have larger standard deviations.
 
     Raises
     ------
@@ -356,8 +357,7 @@ def check_twin(
     NotFittedError
         Before `fit`.
     ValueError
-        If `model` was not fitted with ``inference="vb"`` or has no such program, or if `X` and `y` are not those of
-        its fit.
+        If `model` was not fitted with ``inference="vb"`` or has no such program, or was fitted to another `X` or `y`.
 
     See Also
     --------
@@ -424,6 +424,6 @@ def _check_same(fitted: FittedBEMKL, X: Samples, y: Targets) -> None:
         same = np.array_equal(estimator._validate_rows(X), bank.X_train_, equal_nan=True)
     if not same:
         raise ValueError(
-            "`X` and `y` must be the samples and targets that `model` was fitted to, in their order; got others. "
+            "`X` and `y` must be the samples and targets that `model` was fitted to, in the same order; got others. "
             "Pass what `fit` got."
         )

@@ -88,43 +88,42 @@ def relevance(
     kernels: ArrayLike | None = None,
     verbose: bool = True,
 ) -> pd.DataFrame:
-    r"""Say whether a model predicts anything, and which views or kernels that needs.
+    r"""Test whether a model predicts anything, and which views or kernels it needs for that.
 
-    The model is fitted again without any kernel, and without those of each view in turn. Predictions of left-out
-    samples say what the kernels add. Training targets and kernels are those that the model keeps, or evaluates anew.
+    The model is refitted once without any kernel, and once without each view. Predictions of left-out samples show
+    how much the kernels add. Training targets and kernels come from the model, which keeps or re-evaluates them.
 
     Parameters
     ----------
     %(model)s
     by : {"view", "kernel", "all"}, default=None
-        What is left out at a time; None is views, and kernels where they were precomputed and have none. "all" asks
-        the first question alone.
+        What to leave out at a time. None is "view", or "kernel" for precomputed kernels without views. "all" only
+        tests whether the model predicts anything.
     %(kernels:kept)s
     verbose : bool, default=True
-        Show a progress bar on a terminal for refits of over five seconds.
+        Whether to show a progress bar on a terminal if refits take over five seconds.
 
     Returns
     -------
     pandas.DataFrame
-        One row for all kernels together, against none, then one per view or kernel, by falling ``elpd_diff``, with
-        the columns
+        The first row compares all kernels with none. Then follows one row per view or kernel, by falling
+        ``elpd_diff``. The columns are
 
-        * ``without``: what was left out; "all" in the first row;
-        * ``share``: posterior mean share of the score, averaged over models of single classes; 1 of all;
-        * ``elpd_diff``, ``se``: how much more the log density of all left-out samples is with it than without it, in
-          nats, and the standard error of that difference over samples;
-        * ``log_evidence_diff``: the same of the log evidence of the model, which is the log Bayes factor. "nuts",
-          "gibbs" and models of more than two classes have no evidence, and no such column. Of "vb" it is
-          ``elbo_diff``, of the lower bounds: these are loose by more the more kernels there are, and say nothing of
-          signal;
-        * ``pareto_k``: :math:`\hat k` of the fit without it, as `pareto_k_` of the model: above 0.7 do not rely on
-          the row; NaN of fits without importance weights;
-        * ``verdict``: "clear" where ``log_evidence_diff`` is above 3, "weak" from 1 to 3, "no evidence" from -1 to 1,
-          "evidence against" below. "No evidence" is not evidence of absence, and a view is not needed where others
-          say the same; if all views have none, a single one has none. Without a view the part "views together" is
-          that of the others;
-        * ``verdict_by``: "evidence", or "elpd" where there is none: then "clear" is an ``elpd_diff`` above two
-          standard errors, and all else "no evidence".
+        * ``without``: the view or kernel that was left out; "all" in the first row;
+        * ``share``: posterior mean share of the score, averaged over models of single classes; 1 in the first row;
+        * ``elpd_diff``, ``se``: gain in the log density of all left-out samples from the view or kernel, in nats, and
+          the standard error of this gain over samples;
+        * ``log_evidence_diff``: gain in the log evidence of the model, which is the log Bayes factor. "nuts", "gibbs"
+          and models of more than two classes have no evidence and lack this column. "vb" has ``elbo_diff`` instead,
+          the difference of lower bounds. These get looser with the number of kernels and do not show signal;
+        * ``pareto_k``: :math:`\hat k` of the refit, as `pareto_k_` of the model. Above 0.7 do not rely on the row;
+          NaN for fits without importance weights;
+        * ``verdict``: "clear" if ``log_evidence_diff`` is above 3, "weak" from 1 to 3, "no evidence" from -1 to 1,
+          "evidence against" below. "No evidence" is not evidence of absence. A view is not needed if other views
+          carry the same information. If all views together have no evidence, no single view has any. In a fit
+          without a view, the part "views together" includes the other views only;
+        * ``verdict_by``: "evidence", or "elpd" if the model has no evidence. With "elpd", the verdict is "clear" if
+          ``elpd_diff`` is above two standard errors, and "no evidence" otherwise.
 
     Raises
     ------
@@ -132,8 +131,8 @@ def relevance(
     NotFittedError
         Before `fit`.
     ValueError
-        If `by` asks for views that precomputed kernels do not have, precomputed kernels are missing, or a BEMKL
-        model has unlabeled samples or missing views.
+        If `by` is "view" for precomputed kernels without views, precomputed kernels are missing, or a BEMKL model has
+        unlabeled samples or missing views.
 
     Warns
     -----
@@ -147,15 +146,15 @@ def relevance(
 
     Notes
     -----
-    Every row is a fit of its own, with the seed and the options of the model and, in classification, with its
-    `intermediate_scale_`. Of additive Gaussian processes samples are left out by cavities, exactly
-    given hyperparameters; of "nuts" and "gibbs" likewise, at 200 draws, which takes as many factorizations. Each row
-    of them takes as long as a fit. Variational posteriors cannot be reweighted to fewer samples: with "vb"
-    the model of each row is fitted to ten folds.
+    Every row is a separate fit, with the seed and the options of the model and, in classification, with its
+    `intermediate_scale_`. Additive Gaussian processes leave samples out by cavities, which is exact given
+    hyperparameters. "nuts" and "gibbs" do the same at 200 draws, which takes as many factorizations; each row takes
+    as long as a fit. Variational posteriors cannot be reweighted to fewer samples, so "vb" fits the model of each row
+    to ten folds.
 
-    Without kernels BEMKL is a model of its intercepts, which are integrated over exactly.
+    Without kernels, BEMKL only has its intercepts, which are integrated over exactly.
 
-    Standard errors are too small where there are few samples (Sivula et al. 2020): below about 100 read verdicts by
+    Standard errors are too small with few samples (Sivula et al. 2020). Below about 100 samples, read verdicts by
     "elpd" with care.
 
     References
@@ -219,18 +218,18 @@ def interaction_table(
     *,
     random_state: int | np.random.Generator | None = None,
 ) -> pd.DataFrame:
-    r"""List which views act together, in ways that no sum of functions of single views can follow.
+    r"""List how much pairs of views interact, beyond the sum of their separate effects.
 
-    That is the part "views together" of the score, which models have from two views on: a sum over pairs of views,
-    whose shares are read off here. Nothing is refitted.
+    Interactions form the part "views together" of the score, in models with at least two views. It is a sum over
+    pairs of views, and the table has the share of each pair. Nothing is refitted.
 
     Parameters
     ----------
     model : GPMKLClassifier, GPMKLRegressor, GPMKLOrdinalClassifier or GPMKLSurvival
         Fitted with ``together=True``, without landmarks; or a Pipeline or search that ends in one.
     pairs : sequence of pairs of names, default=None
-        Views to ask about, two at a time; precomputed kernels without `kernel_views` are their own views. None: all
-        pairs where there are at most 21, else only the first row.
+        Pairs of views to list. Each precomputed kernel without `kernel_views` is its own view. None: all pairs if
+        there are at most 21, otherwise only the first row.
     %(ci_prob)s
     random_state : int, numpy.random.Generator or None, default=None
         Seed or source of the draws.
@@ -238,11 +237,11 @@ def interaction_table(
     Returns
     -------
     pandas.DataFrame
-        A row for all pairs, "views together", then one per pair, by falling share. Columns:
+        A row for all pairs, "views together", then one row per pair, by falling share. The columns are
 
-        * ``views``: such as "genes × clinic";
-        * ``share``, ``share_std``, ``share_lower``, ``share_upper``: of the score, as in :func:`view_table`, with
-          Monte Carlo errors and ``interval_by`` as there.
+        * ``views``: the pair, such as "genes × clinic";
+        * ``share``, ``share_std``, ``share_lower``, ``share_upper``: share of the score, with Monte Carlo errors and
+          ``interval_by``, as in :func:`view_table`.
 
     Raises
     ------
@@ -251,18 +250,19 @@ def interaction_table(
     NotFittedError
         Before `fit`.
     ValueError
-        For a model without the part, or with landmarks; for `pairs` that are none, and a `ci_prob` out of range.
+        If the model lacks this part or has landmarks, `pairs` are not pairs of its views, or `ci_prob` is out of
+        range.
 
     See Also
     --------
     view_table : Shares of all parts.
-    relevance : Which of them the model needs, by refits without them.
+    relevance : The views that the model needs, by refits without them.
 
     Notes
     -----
     With :math:`\bar K_v` the kernel of a view, centered and of unit variance in training, the kernel of a pair is the
-    product of entries, :math:`(\bar K_u)_{ij} (\bar K_v)_{ij}`: that of the interaction in an analysis of variance of
-    functions [1]_. All pairs have one weight, so that what the data do not tell of them they share.
+    product of their entries, :math:`(\bar K_u)_{ij} (\bar K_v)_{ij}`, as for the interaction in a functional analysis
+    of variance [1]_. All pairs have the same weight, so pairs that the data cannot distinguish have similar shares.
 
     References
     ----------
@@ -512,8 +512,8 @@ def refits_of(fitted: FittedBEMKL, kernels: ArrayLike | None = None) -> ProcessR
     stack = fitted.training_stack(kernels)
     if stack.storage == "streamed":
         raise ValueError(
-            "`model` has training kernels that are evaluated block by block, too many for refits. Fit one to some "
-            "of its samples."
+            "`model` evaluates its training kernels block by block, and they are too large for refits. Fit a model "
+            "to some of its samples."
         )
     return BEMKLRefits(fitted, DenseStack(stored_array(stack)))
 

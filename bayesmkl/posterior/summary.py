@@ -52,7 +52,7 @@ def view_table(
     shares: bool = False,
     kernels: ArrayLike | None = None,
 ) -> pd.DataFrame:
-    """List what each view adds to the outcome: the size of its effect, the variance that it explains, the evidence.
+    """List the size of each view's effect on the outcome, the variance that it explains, and the evidence for it.
 
     Parameters
     ----------
@@ -61,35 +61,36 @@ def view_table(
         ends in one.
     %(ci_prob)s
     n_draws : int, default=None
-        Draws from the posterior; of existing chains at most this many each, at even distances. None is 200 from a
-        variational posterior and all draws of chains. Each takes a matrix-vector product with every training kernel.
+        Number of draws from the posterior. Existing chains give at most this many each, at even distances. None takes
+        200 draws from a variational posterior and all draws of chains. Each draw takes a matrix-vector product with
+        every training kernel.
     %(random_state)s
     shares : bool, default=False
-        Also list shares of the score, which sum to one even if the score is worth nothing.
+        Whether to also list shares of the score, which sum to one even if the score predicts nothing.
     %(kernels:kept)s
 
     Returns
     -------
     pandas.DataFrame
-        One row per view by falling explained variance, then the rows "all views" and "not explained"; all of them for
-        each class or label that has kernel weights of its own. Precomputed kernels without views are their own views.
+        One row per view by falling explained variance, then the rows "all views" and "not explained". Each class or
+        label with its own kernel weights has all these rows. Each precomputed kernel without views is its own view.
         The columns are
 
-        * ``class`` or ``label``: as in ``classes_``; only where these have kernel weights of their own;
-        * ``view``;
-        * ``effect``: standard deviation over the training rows of what the view adds, in units of the outcome: of
-          the target; of log odds or a probit; of log times or log rates. That of "not explained" is the standard
-          deviation of the noise;
-        * ``explained``: the part of the variance of the outcome that the view explains, see Notes; of "all views"
-          it is the posterior of R²;
+        * ``class`` or ``label``: as in ``classes_``; only if these have their own kernel weights;
+        * ``view``: name of the view;
+        * ``effect``: standard deviation over the training rows of the part of the view, in units of the outcome: of
+          the target; of log odds or a probit; of log times or log rates. In the row "not explained" it is the
+          standard deviation of the noise;
+        * ``explained``: the part of the variance of the outcome that the view explains, see Notes. In the row
+          "all views" it is R²;
         * ``effect_lower``, ``effect_upper``, ``explained_lower``, ``explained_upper``: ends of their intervals;
-        * ``verdict``: "clear", "weak", "no evidence" or "evidence against", by the evidence for the model with
-          against that without the view; empty of "not explained", and where there is no evidence;
+        * ``verdict``: "clear", "weak", "no evidence" or "evidence against", from the evidence of the model with the
+          view against the model without it; empty for "not explained" and for models without evidence;
         * ``share``, ``share_std``, ``share_lower``, ``share_upper``: with `shares`, as in :func:`kernel_table`,
-          summed over the kernels of a view, and their Monte Carlo standard errors where they are known;
+          summed over the kernels of a view, and their Monte Carlo standard errors if these are known;
         * ``interval_by``: the inference that made the intervals, as in :func:`kernel_table`.
 
-        ``table.attrs["caption"]`` says what the numbers are, in which units, and what intervals below zero mean.
+        ``table.attrs["caption"]`` explains the numbers, their units, and intervals below zero.
 
     Raises
     ------
@@ -98,16 +99,16 @@ def view_table(
         Before `fit`.
     ValueError
         If a BEMKL model was fitted to precomputed kernels and `kernels` are missing; if `ci_prob` is not strictly
-        between 0 and 1, `n_draws` no whole number of at least 2, or `random_state` no seed.
+        between 0 and 1, `n_draws` is not a whole number of at least 2, or `random_state` is not a seed.
 
     Notes
     -----
-    In every draw a view explains the covariance of its part with the score over the training rows, divided by the
-    variance of score and noise. These parts add up to that of all views. A part below zero belongs to a view that
-    offsets others. The variance of the noise is that of the target around the score in regression; of labels and
-    grades it is 1 on the scale of a probit and π²/3 on that of log odds; of times that of log times around the score;
-    of counts that of the log of a count around its log rate. Covariates and groups of a design are
-    accounted for first.
+    In every draw, the variance that a view explains is the covariance of its part with the score over the training
+    rows, divided by the variance of score plus noise. These numbers add up to the row "all views". A view with a
+    negative number offsets other views. In regression, the variance of the noise is that of the target around the
+    score. For labels and grades it is 1 on the scale of a probit and π²/3 on the scale of log odds. For times it is
+    the variance of log times around the score. For counts it is the variance of the log of a count around its log
+    rate. Covariates and groups of a design are accounted for first.
 
     The training kernels of a BEMKL model are evaluated again and take the memory that they took at `fit`.
 
@@ -185,7 +186,7 @@ class Summary:
 
 @public
 def summary(model: BaseEstimator, ci_prob: float = 0.94, *, kernels: ArrayLike | None = None) -> Summary:
-    """Say in some fifteen lines what a fitted model found, what it cannot say, and whether it can be trusted.
+    """Summarize in about fifteen lines what a fitted model found, what stays open, and whether to trust it.
 
     Parameters
     ----------
@@ -196,11 +197,11 @@ def summary(model: BaseEstimator, ci_prob: float = 0.94, *, kernels: ArrayLike |
     Returns
     -------
     Summary
-        Printed, it says what was fitted to what; whether views predict the outcome; what each view adds, as in
+        It prints the model and its data; whether the views predict the outcome; what each view adds, as in
         :func:`view_table`; which questions stay open; how well the model predicts training rows that are left out,
-        beside knowing nothing; and whether the computation can be trusted, with the remedy if not. After
-        :func:`diagnose` it says which call would predict better, if one does. Its ``table`` has all numbers of the
-        views.
+        compared with a prediction without features; and whether the computation is reliable, with a remedy if not.
+        After :func:`diagnose` it also prints a call that predicts better, if there is one. Its ``table`` has all
+        numbers of the views.
 
     Raises
     ------
@@ -213,7 +214,7 @@ def summary(model: BaseEstimator, ci_prob: float = 0.94, *, kernels: ArrayLike |
 
     See Also
     --------
-    view_table : All numbers of views.
+    view_table : All numbers of the views.
     diagnose : All checks of the computation and the predictions.
 
     Examples

@@ -68,37 +68,38 @@ def kernel_table(
         Or a multitask model.
     %(ci_prob)s
     shares : bool, default=False
-        Also list shares of the score, which sum to one even if the score is worth nothing.
+        Whether to also list shares of the score, which sum to one even if the score predicts nothing.
     kernels : array-like of shape (n_samples, n_samples, n_kernels), default=None
-        The training kernels of a BEMKL model that was fitted to precomputed ones. Without them the table has shares
-        in place of effects and explained variance, and intervals of shares under "vb" are those of Beta
+        The training kernels of a BEMKL model that was fitted to precomputed kernels. Without them, the table has
+        shares instead of effects and explained variance, and with "vb" the intervals of shares come from Beta
         distributions.
 
     Returns
     -------
     pandas.DataFrame
-        One row per kernel, sorted by falling explained variance; where classes, labels (one-versus-all) or tasks have
-        kernel weights of their own, one per kernel and class, sorted within each; with the columns
+        One row per kernel, sorted by falling explained variance. If classes, labels (one-versus-all) or tasks have
+        their own kernel weights, there is one row per kernel for each of them, sorted within each. The columns are
 
-        * ``class``, ``label`` or ``task``: as in ``classes_`` or ``tasks_``; only where these have kernel weights of
-          their own;
-        * ``kernel``, ``view``: names (no view where kernels were precomputed);
+        * ``class``, ``label`` or ``task``: as in ``classes_`` or ``tasks_``; only if these have their own kernel
+          weights;
+        * ``kernel``, ``view``: names (no view if kernels were precomputed);
         * ``effect``, ``explained``, each with ``_lower`` and ``_upper``: as in :func:`view_table`;
         * ``share``, ``share_std``, ``share_lower``, ``share_upper``: the kernel's part of the score, see Notes; with
-          `shares`, and where there are no draws of the parts of kernels;
+          `shares`, and for models without draws of the parts of kernels;
         * ``weight``, ``weight_std``, ``weight_lower``, ``weight_upper``: the weight e;
-        * ``prob_positive``: posterior probability of ``e > 0``; not of an additive Gaussian process, whose weights
+        * ``prob_positive``: posterior probability of ``e > 0``; not for an additive Gaussian process, whose weights
           are positive;
         * ``prob_included``: posterior probability that the kernel is in the model, under a spike-and-slab prior only;
           see :func:`inclusion_table`;
         * ``share_mcse``, ``share_lower_mcse``, ``share_upper_mcse``: with `shares`, Monte Carlo standard errors of
-          the mean share and of the ends of its interval, of an additive Gaussian process and of Markov chains
-          ("nuts", "gibbs", :func:`refine_posterior`) whose shares have quantiles: how far another seed moves them;
-        * ``interval_by``: the inference that made the intervals, with a remark where they are too narrow, or where
-          its draws say themselves that they are not enough: "gibbs (not converged)".
+          the mean share and of the ends of its interval. They show how far another seed would move these numbers.
+          Only for additive Gaussian processes and for Markov chains ("nuts", "gibbs", :func:`refine_posterior`) whose
+          shares have quantiles;
+        * ``interval_by``: the inference that made the intervals, with a remark if they are too narrow or if its draws
+          have not converged: "gibbs (not converged)".
 
-        ``table.attrs`` says what made the intervals: ``inference``, ``ci_prob``, ``intervals`` and
-        ``share_intervals``; ``caption`` says what the numbers are.
+        ``table.attrs`` describes the intervals by ``inference``, ``ci_prob``, ``intervals`` and ``share_intervals``;
+        ``caption`` explains the numbers.
 
     Raises
     ------
@@ -110,19 +111,19 @@ def kernel_table(
 
     Notes
     -----
-    Weights are known up to a common sign and, weakly, a scale; they are also small where their kernel is large.
-    Effects, explained variance and shares are free of that. A share is the standard deviation over the training
-    samples of the kernel's part of the score (or of all scores that share the weights), divided by the sum over
-    kernels. Shares of an additive Gaussian process are parts of the variance, and its weights standard deviations;
-    its intervals are quantiles of draws that the model has.
+    The data determine weights only up to a common sign and, weakly, a scale; weights are also small if their kernel
+    is large. Effects, explained variance and shares do not have these problems. A share is the standard deviation
+    over the training samples of the kernel's part of the score (or of all scores that share the weights), divided by
+    the sum over kernels. For an additive Gaussian process, shares are parts of the variance, weights are standard
+    deviations, and intervals are quantiles of the draws of the model.
 
     With draws, intervals are quantiles of the draws, and a bank evaluates the training kernels once more. Under a
-    variational posterior ("vb") weights are jointly normal, cut off at zero where they are not negative, and their
-    intervals exact; the posterior of a share has no closed form, and its interval is that of the Beta distribution
-    with the share's posterior mean and standard deviation. Variational intervals are too narrow: on 100 samples of
-    the Wisconsin breast cancer data their standard deviations are about half of those under the exact posterior, or
-    less. Additive Gaussian processes (`GPMKLClassifier`, `GPMKLRegressor`) and ``inference="nuts"`` have intervals
-    that hold, and so has :func:`refine_posterior` where its chains agree.
+    variational posterior ("vb") weights are jointly normal (truncated at zero if they cannot be negative), and their
+    intervals are exact. The posterior of a share has no closed form; its interval is that of the Beta distribution
+    with the same mean and standard deviation. Variational intervals are too narrow: on 100 samples of the Wisconsin
+    breast cancer data their standard deviations are about half of those under the exact posterior, or less.
+    Intervals reach nominal coverage with additive Gaussian processes (`GPMKLClassifier`, `GPMKLRegressor`), with
+    ``inference="nuts"``, and with :func:`refine_posterior` if its chains agree.
 
     Examples
     --------
@@ -160,7 +161,7 @@ def kernel_table(
 
 @public
 def effect_table(model: BaseEstimator, ci_prob: float = 0.94, *, levels: bool = False) -> pd.DataFrame:
-    r"""List what covariates and groups add to the score of an additive Gaussian process, beside its kernels.
+    r"""List the effects of covariates and groups on the score of an additive Gaussian process.
 
     Parameters
     ----------
@@ -169,32 +170,33 @@ def effect_table(model: BaseEstimator, ci_prob: float = 0.94, *, levels: bool = 
         that ends in one.
     %(ci_prob)s
     levels : bool, default=False
-        List every level of the groups, such as every site, instead of covariates and standard deviations.
+        Whether to list every level of the groups, such as every site, instead of covariates and standard deviations.
 
     Returns
     -------
     pandas.DataFrame
-        One row per covariate and per standard deviation of a group; of several outputs one per covariate and output;
-        in the order of `design`, with the columns
+        One row per covariate and per standard deviation of a group, in the order of `design`. With several outputs,
+        each covariate has one row per output. The columns are
 
-        * ``class``, ``label`` or ``output``: only where there are several, and not of standard deviations;
-        * ``effect``: name of a covariate, of a group, or "covariate | group" of random slopes;
+        * ``class``, ``label`` or ``output``: only if there are several, and not for standard deviations;
+        * ``effect``: name of a covariate or of a group, or "covariate | group" for random slopes;
         * ``kind``: "covariate", the effect of one more unit of it; "group", the standard deviation of the effects of
-          its levels; "slope", that of the differences between levels in the effect of one more unit;
+          its levels; "slope", the standard deviation over levels of the effect of one more unit;
         * ``mean``, ``std``, ``lower``, ``upper``: posterior mean, standard deviation, ends of the equal-tailed
           interval;
-        * ``time_ratio``, or ``hazard_ratio`` under piecewise constant hazards, and its ``_lower`` and ``_upper``: of
-          times only, ``exp`` of the effects and of the ends of their intervals; NaN of standard deviations;
-        * ``prob_positive``: posterior probability that the effect is positive; NaN of standard deviations;
+        * ``time_ratio``, or ``hazard_ratio`` under piecewise constant hazards, and its ``_lower`` and ``_upper``: for
+          times only, ``exp`` of the effects and of the ends of their intervals; NaN for standard deviations;
+        * ``prob_positive``: posterior probability that the effect is positive; NaN for standard deviations;
         * ``mean_mcse``, ``lower_mcse``, ``upper_mcse``: Monte Carlo standard errors, as in :func:`kernel_table`;
         * ``interval_by``: the inference that made the intervals.
 
         With `levels` there is one row per level (and output), with ``level`` and ``n_samples``, its number of
         training samples; effects are differences from the mean level.
 
-        Effects are in units of the score: of the target in regression, or with tasks of its standard deviation within
-        them; of log rates of counts, of the log odds of successes, of log times under accelerated failure times and
-        log hazards under piecewise constant ones; of labels and grades in standard deviations of a probit.
+        Effects are in units of the score. In regression these are the units of the target, or with tasks its standard
+        deviation within tasks. Counts have log rates, and successes log odds. Times have log times under accelerated
+        failure times, and log hazards under piecewise constant hazards. Labels and grades have standard deviations of
+        a probit.
 
     Raises
     ------
@@ -241,7 +243,7 @@ def effect_table(model: BaseEstimator, ci_prob: float = 0.94, *, levels: bool = 
 
 @public
 def task_table(model: BaseEstimator, ci_prob: float = 0.94, *, shares: bool = False) -> pd.DataFrame:
-    r"""List how the tasks of an additive Gaussian process are related, or which views matter in each.
+    r"""List the correlations between tasks of an additive Gaussian process, or the shares of views in each task.
 
     Parameters
     ----------
@@ -250,7 +252,7 @@ def task_table(model: BaseEstimator, ci_prob: float = 0.94, *, shares: bool = Fa
         ends in one.
     %(ci_prob)s
     shares : bool, default=False
-        List every task with the shares of its views, instead of pairs of tasks with their correlations.
+        Whether to list every task with the shares of its views, instead of pairs of tasks with their correlations.
 
     Returns
     -------
@@ -259,15 +261,15 @@ def task_table(model: BaseEstimator, ci_prob: float = 0.94, *, shares: bool = Fa
 
         * ``task``, ``other``: the pair, in the order of their names;
         * ``mean``, ``std``, ``lower``, ``upper``: posterior mean, standard deviation and ends of the equal-tailed
-          interval of the correlation of their functions: 1 if both have the same function, 0 if one says nothing of
-          the other but which kernels matter;
+          interval of the correlation of their functions. It is 1 if both have the same function, and 0 if their
+          functions are unrelated and they only share which kernels matter;
         * ``prob_positive``: posterior probability that it is positive;
         * ``mean_mcse``, ``lower_mcse``, ``upper_mcse``: Monte Carlo standard errors, as in :func:`kernel_table`;
         * ``interval_by``: the inference that made the intervals.
 
-        With `shares` one row per task and view, ``task`` and ``view``, with ``n_samples``, the number of training
-        samples of the task; ``mean`` and so on are those of the view's share of the score among these samples, and
-        there is no ``prob_positive``. Precomputed kernels take the place of views.
+        With `shares` there is one row per task and view, with the columns ``task``, ``view`` and ``n_samples``, the
+        number of training samples of the task. ``mean`` and the other statistics then describe the view's share of
+        the score among these samples, without ``prob_positive``. Precomputed kernels take the place of views.
 
     Raises
     ------
@@ -302,7 +304,7 @@ def task_table(model: BaseEstimator, ci_prob: float = 0.94, *, shares: bool = Fa
     if design is None or not design.has_tasks:
         raise ValueError(
             f"`model` must have tasks in its `design`; got {fitted.estimator.design!r}. Name the column of `X` that "
-            "says the task of a sample in a Design(task_column=...)."
+            "has the task of each sample in a Design(task_column=...)."
         )
     by_share = check_flag("shares", shares)
     rows, values = (_shares_of_tasks if by_share else _correlations)(fitted, design)

@@ -52,11 +52,11 @@ class Verdict(NamedTuple):
 
 @public
 def verdicts(model: BaseEstimator) -> dict[str, Verdict]:
-    r"""Say of all views together, and of each view, how much evidence there is that it predicts the outcome.
+    r"""Weigh the evidence that all views together, and each view, predict the outcome.
 
-    Above a log Bayes factor of 3 the evidence is "clear", from 1 to 3 "weak", from -1 to 1 there is "no evidence",
-    and below -1 "evidence against". "No evidence" is not evidence of absence: more samples may show
-    what these do not.
+    With a log Bayes factor above 3 the evidence is "clear", from 1 to 3 it is "weak", from -1 to 1 there is "no
+    evidence", and below -1 there is "evidence against". "No evidence" is not evidence of absence: more samples may
+    reveal an effect.
 
     Parameters
     ----------
@@ -65,12 +65,12 @@ def verdicts(model: BaseEstimator) -> dict[str, Verdict]:
     Returns
     -------
     dict of Verdict
-        By names of views, or of kernels where these were precomputed and have none; first "all views", which compares
-        the model with one without kernels. A view is compared with the model of the other views: it is not needed
-        where others say the same, and its word is no better than "no evidence" where all views have none. Log Bayes
-        factors are NaN, and the word is "not tested", where there is no evidence to compare: of BEMKL, with
-        landmarks, of several classes, of Markov chains, and of single views where there are more than 32. Use
-        :func:`relevance` there.
+        Verdicts by names of views, or of precomputed kernels without views. The first, "all views", compares the
+        model with one without kernels. The verdict of a view compares the model with the model of the other views; a
+        view is not needed if other views carry the same information. If all views together have "no evidence", no
+        single view has any. Some models have no evidence to compare: BEMKL, landmarks, several classes and Markov
+        chains; single views are not compared if there are more than 32. The log Bayes factor is then NaN, and the
+        word is "not tested". Use :func:`relevance` instead.
 
     Raises
     ------
@@ -84,9 +84,9 @@ def verdicts(model: BaseEstimator) -> dict[str, Verdict]:
 
     Notes
     -----
-    Nothing is refitted. The hyperparameters of the model without a view have the prior of those that are left, and
-    their posterior is near that of the model: the evidence is an average over 128 points there. Verdicts are kept
-    with the model after the first call.
+    Nothing is refitted. The model without a view keeps the prior of the remaining hyperparameters. Its posterior is
+    near that of the full model, so the evidence is averaged over 128 points there. The model keeps its verdicts after
+    the first call.
 
     Examples
     --------

@@ -43,7 +43,7 @@ CREDIBLE, ALIKE = 0.95, 0.25  # probability of a credible set, alignment of kern
 
 @public
 def inclusion_table(model: BaseEstimator, by: str | None = None, *, fdr: float = 0.1) -> pd.DataFrame:
-    r"""List views or kernels by the probability that they are in the model, and mark a list with few false ones.
+    r"""List views or kernels by posterior inclusion probability, and select those with a low false discovery rate.
 
     Parameters
     ----------
@@ -51,26 +51,27 @@ def inclusion_table(model: BaseEstimator, by: str | None = None, *, fdr: float =
         An estimator of `bayesmkl.gp` with ``kernel_prior="spike-slab"`` or a `SpikeSlabWeights`, or of BEMKL
         with ``inference="nuts"`` and a `SpikeSlab`, fitted; or a Pipeline or search that ends in one.
     by : {"view", "kernel"}, default=None
-        What is in or out; a view is where one of its kernels is. None is views, and kernels where they were
-        precomputed and have none.
+        What to list. A view is in the model if one of its kernels is. None is "view", or "kernel" for precomputed
+        kernels without views.
     fdr : float, default=0.1
-        Expected part of false ones in the list that is marked.
+        Expected fraction of false inclusions among the selected rows.
 
     Returns
     -------
     pandas.DataFrame
-        One row per view or kernel, the most probable first; where classes or labels have kernel weights of their own,
-        in turn; with the columns
+        One row per view or kernel, the most probable first. Classes or labels with their own kernel weights follow
+        each other. The columns are
 
-        * ``class`` or ``label``: only where these have kernel weights of their own;
+        * ``class`` or ``label``: only if these have their own kernel weights;
         * ``view`` or ``kernel``: name;
         * ``prob_included``, ``prob_mcse``: posterior probability that it is in the model, and its Monte Carlo
           standard error;
         * ``share``: posterior mean share of the score;
-        * ``fdr``: expected part of false ones among this row and all above it, the mean of ``1 - prob_included``;
+        * ``fdr``: expected fraction of false inclusions among this row and all rows above it, the mean of
+          ``1 - prob_included``;
         * ``selected``: whether that is at most `fdr`;
-        * ``credible_set``, ``prob_set``: number of the credible set that it is in, from 1 on, and the probability, at
-          least .95, that one of the set is in the model. See Notes.
+        * ``credible_set``, ``prob_set``: number of its credible set, from 1 on, and the probability, at least .95,
+          that one member of the set is in the model. See Notes.
 
     Raises
     ------
@@ -78,23 +79,24 @@ def inclusion_table(model: BaseEstimator, by: str | None = None, *, fdr: float =
     NotFittedError
         Before `fit`.
     ValueError
-        If the prior of the model has no kernels that are out, `by` asks for views that precomputed kernels do not
-        have, or `fdr` is not strictly between 0 and 1.
+        If the prior of the model never excludes kernels, `by` is "view" for precomputed kernels without views, or
+        `fdr` is not strictly between 0 and 1.
 
     See Also
     --------
     bayesmkl.gp.SpikeSlabWeights : The prior.
-    relevance : What predictions lose without a view.
+    relevance : The loss of predictive accuracy without a view.
 
     Notes
     -----
-    The expected part of false ones is that of the posterior (Newton et al. 2004): right where the prior and the model
-    are. How many groups matter is learned, so that many that do not matter make each of them less probable.
+    The expected fraction of false inclusions is computed from the posterior (Newton et al. 2004). It is correct if
+    the prior and the model are. The model learns how many groups matter, so many irrelevant groups make the inclusion
+    of each less probable.
 
-    Where exposures are correlated, the data may tell that one of several matters, and not which. A credible set is
-    the answer, as in the susieR package (Wang et al. 2020): views whose kernels are alike (alignment of .25, a
-    correlation of .5 between features), as few as it takes for a probability of .95 that one of them is in. A set may
-    be of a single view.
+    If views are correlated, the data may show that one of several matters, but not which one. A credible set answers
+    this question, as in the susieR package (Wang et al. 2020). It is the smallest set of views with similar kernels
+    (alignment of .25, a correlation of .5 between features) that contains an included view with a probability of .95.
+    A set may have a single view.
 
     References
     ----------
@@ -149,7 +151,7 @@ def _included(fitted: FittedBEMKL, k: int) -> np.ndarray:
         name = type(fitted.estimator).__name__
         how = 'kernel_prior="spike-slab"' + ("" if fitted.is_marginal else ' and inference="nuts"')
         raise ValueError(
-            f"`model` must have a prior under which kernels can be out of the model; got a {name} whose kernels are "
+            f"`model` must have a prior that can exclude kernels; got a {name} whose kernels are "
             f"all in. Fit it with {how}."
         )
     return found
@@ -228,39 +230,39 @@ def permutation_table(
     random_state: int | np.random.Generator | None = None,
     verbose: bool = True,
 ) -> pd.DataFrame:
-    """Say how much worse a model predicts where a view is permuted among samples.
+    """Measure how much worse a model predicts when a view is permuted among samples.
 
     Parameters
     ----------
     model : estimator
         Any estimator of this package that was fitted to a KernelBank; or a Pipeline or search that ends in one.
     X : samples
-        As `predict` of the model takes them, held out of the fit.
+        Held-out samples, as for `predict` of the model.
     y : array-like of shape (n_rows,) or (n_rows, n_outputs)
         Their targets.
     conditional : bool, default=False
-        Instead of a permutation, draw each sample's view from those of the training samples, with the probabilities
-        that its other views give them. What these tell as well is no loss then: see Notes.
+        Instead of a permutation, draw the view of each sample from those of the training samples, with probabilities
+        given its other views. Information that the other views also have then does not count: see Notes.
     scoring : str or callable, default=None
-        As in :func:`sklearn.metrics.check_scoring`, such as "neg_log_loss"; higher is better. None is `score` of the
-        model.
+        Score, as in :func:`sklearn.metrics.check_scoring`, such as "neg_log_loss"; higher is better. None is `score`
+        of the model.
     n_repeats : int, default=10
-        Permutations of each.
+        Number of permutations of each view.
     random_state : int, numpy.random.Generator or None, default=None
         Seed or source of the permutations.
     verbose : bool, default=True
-        Show a progress bar on a terminal where it takes over five seconds.
+        Whether to show a progress bar on a terminal if it takes over five seconds.
 
     Returns
     -------
     pandas.DataFrame
-        One row per view, all of whose columns are permuted together, by falling ``importance``, with the columns
+        One row per view, by falling ``importance``. All columns of a view are permuted together. The columns are
 
         * ``view``: name;
         * ``importance``: how much the score falls, on average over repeats;
-        * ``std``: standard deviation of this over repeats, which says nothing of the choice of samples.
+        * ``std``: standard deviation over repeats, which does not include the uncertainty from the choice of samples.
 
-        The attribute ``score`` is that of the samples as they are.
+        The attribute ``score`` is the score of the unchanged samples.
 
     Raises
     ------
@@ -269,22 +271,22 @@ def permutation_table(
     NotFittedError
         Before `fit`.
     ValueError
-        If the model was fitted to precomputed kernels; if `conditional` is asked of a single view, or of kernels with
-        landmarks; if `X`, `y` and `scoring` do not fit to the model.
+        If the model was fitted to precomputed kernels; if `conditional` is used with a single view or with landmarks;
+        if `X`, `y` and `scoring` do not fit the model.
 
     See Also
     --------
-    relevance : What a model that is fitted without a view predicts worse.
-    sklearn.inspection.permutation_importance : The same of the columns of `X`, before the steps of a Pipeline.
+    relevance : The loss of a model that is refitted without a view.
+    sklearn.inspection.permutation_importance : The same for columns of `X`, before the steps of a Pipeline.
 
     Notes
     -----
-    This is about a fitted model, not about the data: of two views that say the same, both, one or none may be
-    important to a model, and none is needed (:func:`relevance`). Permuted samples combine views as no sample does,
-    and the score there is extrapolated (Hooker et al. 2021). With ``conditional=True`` they are combinations that
-    may occur: a view is important then as far as it says more than the others. The probabilities are those by which
-    :class:`~bayesmkl.gp.GPMKLClassifier` predicts samples that lack a view; of few samples they do not know all
-    that views tell of each other, and some of it remains.
+    This describes a fitted model, not the data. If two views carry the same information, the model may rely on both,
+    one or none of them, although neither is needed (:func:`relevance`). Permuted samples combine views in ways that
+    no real sample does, so their scores are extrapolations (Hooker et al. 2021). With ``conditional=True`` the
+    combinations are realistic: a view is then important as far as it adds to the other views. The probabilities are
+    the same that :class:`~bayesmkl.gp.GPMKLClassifier` uses for samples that lack a view. With few samples they
+    capture only part of the dependence between views; the rest still counts as importance.
 
     References
     ----------
@@ -343,7 +345,7 @@ def _with_bank(model: BaseEstimator) -> tuple[Any, list[Any]]:
     if found is None:
         raise TypeError(
             f"`model` must be an estimator of bayesmkl, or a Pipeline or search that ends in one; got "
-            f"{type(model).__name__}. Of other estimators sklearn.inspection.permutation_importance says the same."
+            f"{type(model).__name__}. For other estimators use sklearn.inspection.permutation_importance."
         )
     estimator, steps = found
     check_is_fitted(estimator, "kernel_names_")
@@ -358,12 +360,12 @@ def _probabilities(bank: Any, rows: np.ndarray) -> np.ndarray:
     """Return probabilities that views of rows are those of training samples, (n_views, n_rows, n_train)."""
     if len(bank.views_) < 2:
         raise ValueError(
-            "`conditional` must be False where there are no other views to condition on; got the single view "
+            "`conditional` must be False without other views to condition on; got the single view "
             f"{bank.views_[0].name!r}. Give the bank several views, KernelBank(views=...)."
         )
     if bank.landmarks_ is not None:
         raise ValueError(
-            "`conditional` must be False with landmarks, which have no samples' views. Fit without."
+            "`conditional` must be False with landmarks, which do not have the views of samples. Fit without them."
         )
     views = bank.view_positions_[bank.view_positions_ >= 0]  # without the part "views together"
     own = slice(len(views))
@@ -416,7 +418,7 @@ BLOCK_ENTRIES = 2**20  # pairs of samples and points that are held at once
 def value_of_view(
     model: BaseEstimator, X: Samples, *, ci_prob: float = 0.94, n_draws: int = 100
 ) -> pd.DataFrame:
-    r"""Say what would change for samples that lack views if one of these were measured.
+    r"""Estimate how predictions would change if a missing view of a sample were measured.
 
     Parameters
     ----------
@@ -424,23 +426,23 @@ def value_of_view(
         A GPMKLClassifier of two classes, or a GPMKLRegressor of one target with normal noise, fitted with
         ``missing_views="integrate"`` to a KernelBank; or a Pipeline or search that ends in one.
     X : samples
-        As `predict` of the model takes them; all columns of a view that is absent are NaN.
+        Samples, as for `predict` of the model; all columns of a missing view are NaN.
     %(ci_prob)s
     n_draws : int, default=100
-        Draws of hyperparameters over which is averaged; at most as many as the model has.
+        Number of draws of hyperparameters to average over; at most as many as the model has.
 
     Returns
     -------
     pandas.DataFrame
-        One row per sample and view that it lacks, with the columns
+        One row per sample and missing view, with the columns
 
-        * ``sample``: index of a frame, or number of the row; ``view``: its name;
-        * ``decision_change``: of classes the probability that another one becomes the more probable; in regression
-          the expected size of the change of the prediction, in units of the target;
-        * ``log_loss_change``: expected change of the log loss of the sample's target, in nats, from the model's
-          prediction without the view to that with it; negative: it falls;
-        * ``width_change``: expected change of the width of the score's interval; in regression that of the target,
-          noise included, in its units.
+        * ``sample``: index of a DataFrame, or number of the row; ``view``: its name;
+        * ``decision_change``: in classification, the probability that the predicted class changes; in regression, the
+          expected size of the change of the prediction, in units of the target;
+        * ``log_loss_change``: expected change of the log loss of the sample's target, in nats, from the prediction
+          without the view to the prediction with it; negative if the log loss falls;
+        * ``width_change``: expected change of the width of the score's interval; in regression of the target's
+          interval, including noise, in units of the target.
 
     Raises
     ------
@@ -454,21 +456,20 @@ def value_of_view(
 
     Notes
     -----
-    Expectations are those of the model. What the view will be is not known: it is one of the points that training
-    samples have, each as probable as the other views of the sample make it. The function of the view is not known
-    exactly either, but at such a point more is known of it than at any, and the score there has moments in closed
-    form. Of other views that the sample lacks more is known then too, as far as views tell of each other. What the
-    view does together with others, the part "views together", is left out.
+    Expectations are taken under the model. The missing view is unknown: it is one of the points of the training
+    samples, with probabilities given the other views of the sample. The function of the view is uncertain too, but it
+    is known best at these points, and the score there has moments in closed form. A measured view also tells more
+    about other missing views, as far as views depend on each other. Interactions, the part "views together", are left
+    out.
 
-    Expectations are right on average over data sets, not for each. In 24 data sets of 60 samples, the log loss
-    changed by -0.49 on average where -0.50 and -0.47 were expected of two views, but the two typically differed by
-    0.13 in a single data set. A model that is fitted without the view may predict worse than this model does without
-    it, since the view tells which part of the target is not that of the others. For a view without any effect a small
-    fall is expected and a small rise found, as its weight is never certain to be zero. Rank by these values, and test
-    on held-out samples before you count on their size.
+    Expectations are right on average over data sets, not for each data set. In 24 data sets of 60 samples, the log
+    loss changed by -0.49 on average where -0.50 and -0.47 were expected of two views, but the two typically differed
+    by 0.13 in a single data set. A model that is fitted without the view may predict worse than this model does
+    without it, because the view shows this model which part of the target the other views do not explain. For a view
+    without any effect, a small fall is expected and a small rise found, because its weight is never certain to be
+    zero. Rank views by these values, and test on held-out samples before you rely on their size.
 
-    A width can grow: a point where little is known of the function says that less is known than was believed on
-    average.
+    A width can grow, if the measured point lies where the function is less certain than it was on average.
 
     Examples
     --------
@@ -521,7 +522,7 @@ def _checked(model: BaseEstimator) -> FittedBEMKL:
         raise ValueError(
             '`model` must be fitted with missing_views="integrate" to a KernelBank; got '
             f"missing_views={estimator.missing_views!r} and "
-            f"{'precomputed kernels' if estimator.kernel_bank_ is None else 'a bank'}. Fit it so."
+            f"{'precomputed kernels' if estimator.kernel_bank_ is None else 'a bank'}. Refit it."
         )
     tasks = fitted.design is not None and fitted.design.has_tasks
     likelihood = estimator.likelihood_

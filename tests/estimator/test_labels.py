@@ -60,7 +60,7 @@ def test_unlabeled_samples_have_the_target_zero():
 
 
 def test_a_rare_class_among_several_is_a_warning():
-    with pytest.warns(UserWarning, match=r"`y` holds one sample only of 'c', 'd'.*Merge"):
+    with pytest.warns(UserWarning, match=r"`y` holds only one sample of 'c', 'd'.*Merge"):
         targets = class_targets(list("aabbcd"))
     assert targets.targets.shape == (4, 6)
 

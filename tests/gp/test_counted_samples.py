@@ -359,5 +359,5 @@ def test_bad_weights(weights, parameters, message, data):
 
 def test_bad_zero_weights_of_precomputed_kernels(data):
     X, _, noisy, counts = data
-    with pytest.raises(ValueError, match=r"above zero with precomputed kernels.*Leave rows and columns"):
+    with pytest.raises(ValueError, match=r"above zero with precomputed kernels.*Remove the rows and columns"):
         GPMKLRegressor("precomputed").fit(X @ X.T, noisy, sample_weight=counts)

@@ -381,16 +381,16 @@ def test_designs_go_with_missing_views(table, fitted):
     ("design", "message"),
     [
         (Design(covariate_columns="height"), "`covariate_columns` names the column 'height'"),
-        (Design(covariate_columns=["age", "twice"]), "'twice', which is a sum of multiples of 'age'"),
+        (Design(covariate_columns=["age", "twice"]), "'twice', which is a linear combination of 'age'"),
         (Design(covariate_columns=["age", "age"]), "`covariate_columns` must name different columns"),
         (Design(covariate_columns="same"), "got 'same', which is 2 everywhere"),
         (Design(group_columns="same"), "`group_columns` must hold at least two groups; got 'same'"),
-        (Design(group_columns="age"), "groups of more than one training sample; got 'age', all of whose 60"),
+        (Design(group_columns="age"), "groups of more than one training sample; got 'age', whose 60"),
         (Design(covariate_columns="site", group_columns="site"), "must give every column one meaning"),
         (Design(group_columns="site", slope_columns={"age": "age"}), "`slope_columns` must have groups"),
         (
             Design(group_columns="site", slope_columns={"site": "age"}),
-            "must name covariates of `covariate_columns`",
+            "must name covariates that are also in `covariate_columns`",
         ),
         (Design(group_columns="site", slope_columns="age"), "`slope_columns` must be a dict"),
         (Design(covariate_columns="age", covariate_std=0.0), "`design.covariate_std` must"),
@@ -415,7 +415,7 @@ def test_covariates_too_large_to_be_squared(table, fitted):
 
 def test_what_has_no_effects(table, fitted):
     frame, y = table
-    with pytest.raises(ValueError, match="`offset_column` must be None but with GPMKLRegressor"):
+    with pytest.raises(ValueError, match="`offset_column` must be None except with GPMKLRegressor"):
         GPMKLClassifier(BANK, design=Design(offset_column="age")).fit(frame, y > y.mean())
     plain = GPMKLRegressor(BANK, design=Design(offset_column="age"), inference=FEW).fit(frame, y)
     with pytest.raises(ValueError, match="`model` must have covariates or groups in its `design`"):

@@ -408,7 +408,7 @@ def test_counts_that_are_none(data, y, likelihood, message):
 @pytest.mark.parametrize(
     ("parameters", "y", "message"),
     [
-        ({}, np.array(["low", "high"])[np.arange(N) % 2], "`levels` must say the order"),
+        ({}, np.array(["low", "high"])[np.arange(N) % 2], "`levels` must give the order"),
         ({"levels": [0, 1, 2]}, np.arange(N) % 2, r"got none of \[2\]"),
         ({"levels": [0, 1]}, np.arange(N) % 3, r"got \[2\] too"),
         ({"levels": [0, 0]}, np.arange(N) % 2, "two different grades"),

@@ -335,10 +335,10 @@ def test_what_has_no_tasks_or_precisions_is_refused(fitted, table):
         GPMKLRegressor(BANK, design=design, inference=FEW).fit(frame, np.column_stack([y, y]))
     design = Design(precision_column="noise", group_columns="task")
     frame = frame.assign(noise=1.0)
-    with pytest.raises(ValueError, match="`precision_column` must be None but with GPMKLRegressor"):
+    with pytest.raises(ValueError, match="`precision_column` must be None except with GPMKLRegressor"):
         GPMKLClassifier(BANK, design=design).fit(frame, y > 0.0)
     with pytest.raises(
-        ValueError, match="`precision_column` must be None but with normal and Student t noise"
+        ValueError, match="`precision_column` must be None except with normal and Student t noise"
     ):
         GPMKLRegressor(BANK, likelihood="poisson", design=design).fit(frame, np.round(np.abs(y)))
     alone = GPMKLRegressor(BANK, inference=FEW).fit(frame[["signal"]][:20], y[:20])

@@ -269,7 +269,7 @@ def test_component_shows_mean_and_band(many):
 
 
 def test_plots_name_what_is_wrong(many, fits):
-    with pytest.raises(TypeError, match="`found` must be the Dataset"):
+    with pytest.raises(TypeError, match="`found` must be the result of `contributions`"):
         plot_contributions(3)
     with pytest.raises(ValueError, match="`sample` must be one of the 500"):
         plot_waterfall(many, sample=-1)
@@ -440,12 +440,12 @@ def test_rows_that_cannot_be_compared_are_named(fits):
         (lambda: overall_effect(fits("tasks")[0], SITES[:, [0, 1, 3]]), "must have no tasks"),
         (
             lambda: contrast(GPMKLRegressor("precomputed", inference=FEW).fit(kernels, Y), rows, rows),
-            "precomputed kernels, which do not say",
+            "precomputed kernels, which do not show",
         ),
         (lambda: contrast(*fits("bemkl absent views"), rows), "all views of a BEMKLRegressor"),
     ]
     for call, message in cases:
         with pytest.raises(ValueError, match=message):
             call()
-    with pytest.raises(TypeError, match="`table` must be what `overall_effect"):
+    with pytest.raises(TypeError, match="`table` must be the result of `overall_effect"):
         plot_effects(overall_effect(model, X, [0.25, 0.75]))

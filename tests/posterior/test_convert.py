@@ -111,7 +111,7 @@ def test_chains_are_merged_and_thinned_evenly(gibbs_model, gibbs_several_model):
         several["intercept"][:, 2], gibbs_several_model.posterior_[2].intercept[0, ::3]
     )
     with pytest.raises(
-        ValueError, match=r"`n_draws` must be at most 300, the draws that the model has.*got 301"
+        ValueError, match=r"`n_draws` must be at most 300, the number of draws in all chains.*got 301"
     ):
         sample_posterior(gibbs_model, 301)
 

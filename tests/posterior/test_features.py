@@ -232,7 +232,7 @@ def test_numbers_beside_categories_have_slopes(learned):
 @pytest.mark.heavy
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_what_has_no_slopes_is_named(fits):
-    with pytest.raises(ValueError, match="`model` was fitted to precomputed kernels, which know no features"):
+    with pytest.raises(ValueError, match="`model` was fitted to precomputed kernels, which have no features"):
         feature_table(GPMKLRegressor("precomputed", inference=FEW).fit(BANK.fit_transform(X), Y))
     with pytest.raises(ValueError, match="kernel 'cosine · all' has no slopes"):
         feature_table(GPMKLRegressor(KernelBank([Cosine()]), inference=FEW).fit(X, Y))
@@ -288,7 +288,7 @@ def test_plot_shows_the_largest_slopes_of_one_output(fits):
         plot_features(table)
     with pytest.raises(ValueError, match="`output` must be None"):
         plot_features(feature_table(fits("process")), output="a")
-    with pytest.raises(TypeError, match="`table` must be what `feature_table` returns"):
+    with pytest.raises(TypeError, match="`table` must be the result of `feature_table`"):
         plot_features(table[["view"]])
 
 

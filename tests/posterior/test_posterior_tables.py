@@ -345,7 +345,7 @@ def test_groups_are_views_kernels_or_names():
     with pytest.raises(ValueError, match='`by` "view" needs the views of a KernelBank'):
         inclusion_table(model, by="view")
     wrong = prior._replace(groups=("a", "b", "c"))
-    with pytest.raises(ValueError, match="a name for each of the 4 kernels; got 3"):
+    with pytest.raises(ValueError, match="one name for each of the 4 kernels; got 3"):
         GPMKLRegressor("precomputed", kernel_prior=wrong, inference=SHORT).fit(stack, y)
     listed = GPMKLRegressor(
         bank(), kernel_prior=SpikeSlabWeights(groups={"a": ["v0", "v3"], "b": "linear · v1"})
@@ -404,7 +404,7 @@ def test_bemkl_by_nuts_has_them_too():
         ({"within": 1.0}, r"`kernel_prior.within` must be"),
         ({"concentration": -1.0}, r"`kernel_prior.concentration` must be"),
         ({"groups": "views"}, r"`kernel_prior.groups` must be \"view\", \"kernel\", a sequence"),
-        ({"groups": {"a": ["v9"]}}, "`kernel_prior.groups` must name kernels or views; 'a' has 'v9'"),
+        ({"groups": {"a": ["v9"]}}, "`kernel_prior.groups` must name kernels or views; group 'a' has 'v9'"),
         ({"groups": {"a": ["all"], "b": "all"}}, "'linear · all' is in 'a' and 'b'"),
     ],
 )
@@ -416,7 +416,7 @@ def test_priors_that_are_none(options, message):
 
 def test_models_whose_kernels_are_all_in_are_refused():
     X, y = samples()
-    with pytest.raises(ValueError, match="`model` must have a prior under which kernels can be out"):
+    with pytest.raises(ValueError, match="`model` must have a prior that can exclude kernels"):
         inclusion_table(GPMKLRegressor(bank(), inference=Marginal(n_points=100, n_draws=100)).fit(X, y))
     with pytest.raises(ValueError, match='Fit it with kernel_prior="spike-slab" and inference="nuts"'):
         inclusion_table(BEMKLClassifier(bank(), intermediate_scale=1.0).fit(X, y > 0))

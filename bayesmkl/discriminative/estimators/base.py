@@ -42,7 +42,7 @@ MULTICLASS = ("one-versus-rest", "shared")
 
 
 class RegularizationPath(NamedTuple):
-    """Models along a grid of one parameter, each started at the kernel weights of the one before.
+    """Models for several values of one parameter, each started at the kernel weights of the previous one.
 
     Parameters
     ----------

@@ -257,9 +257,10 @@ class SwMKLClassifier(BySuccess):
     .. math:: \min_{w, b} \tfrac12 \|w\|^2 + C \sum_i \max(0, 1 - y_i f(x_i)) \quad\text{with the kernel}\quad
        \kappa(x, z) = \sum_m \frac{g_m(x)\, g_m(z)}{Z(x, z)} k_m(x, z) .
 
-    For each kernel, one support vector classifier is trained, and :math:`g_m` is a support vector regression of where
-    it is right (1) and wrong (0), or the softmax of these, clipped to [`lowest_gate`, 1]. :math:`Z(x, z)` is
-    :math:`\|g(x)\| \|g(z)\|` or, in the paper [1]_, :math:`\sum_h g_h(x) g_h(z)`.
+    One support vector classifier is trained for each kernel. A support vector regression then predicts where this
+    classifier is right (1) or wrong (0). The gate :math:`g_m` is this regression, or the softmax of all of them,
+    clipped to [`lowest_gate`, 1]. :math:`Z(x, z)` is :math:`\|g(x)\| \|g(z)\|` or, in the paper [1]_,
+    :math:`\sum_h g_h(x) g_h(z)`.
 
     Parameters
     ----------
@@ -269,22 +270,22 @@ class SwMKLClassifier(BySuccess):
     C : float, default=1.0
         Factor of the hinge loss of all classifiers, above 0.
     random_state : int, Generator or None, default=None
-        Seed of folds and of what is drawn; None is a fixed seed.
+        Seed of folds and other random draws. None uses a fixed seed.
     %(verbose)s
     gate_targets : {"auto", "cv", "train"}, default="auto"
-        Where successes are counted: by 3-fold cross-validation, or at the samples that a classifier was trained on
-        (the paper). "auto" is "train" for gates that see the kernel whose success they predict, else "cv".
+        How the success of a classifier is measured: by 3-fold cross-validation ("cv"), or on its own training samples
+        ("train", the paper). "auto" is "train" if gates use the kernel whose success they predict, otherwise "cv".
     gate_kernel : "auto", "own" or Kernel, default="auto"
-        Kernels of the regressions: the kernel whose success they predict ("own"), or one kernel for all, of the
-        columns `gate_columns`, or of `gate_features` beside precomputed kernels. "auto" compares by
-        cross-validation: Gaussians of a half and a quarter of the median distance of named gate features; where none
-        are named, "own" and a Gaussian of the median distance of all features. It is "own" beside precomputed
-        kernels without features, and where values are missing.
+        Kernel of the regressions: the kernel whose success they predict ("own"), or one kernel for all regressions on
+        the columns `gate_columns` or, with precomputed kernels, on `gate_features`. "auto" compares candidates by
+        cross-validation. With named gate features these are Gaussians of a half and a quarter of the median distance;
+        otherwise they are "own" and a Gaussian of the median distance of all features. "auto" is "own" for
+        precomputed kernels without features, and if values are missing.
     %(gate_columns)s
     gate_C : float, default=1.0
         Factor of the loss of the regressions.
     gate_epsilon : float, default=0.1
-        Errors of the regressions that cost nothing.
+        Errors of the regressions up to this size are not penalized.
     svm : {"libsvm", "mwu"}, default="libsvm"
         Solver of the classifiers: LibSVM, or multiplicative weights, with the squared hinge loss and from single
         columns of :math:`\kappa`, which is then never formed. The regressions are LibSVM's in both cases.
@@ -294,11 +295,11 @@ class SwMKLClassifier(BySuccess):
         How :math:`\kappa` is normalized: by the lengths of the vectors of gates, or as in the paper, which makes it
         indefinite.
     lowest_gate : float, default=1e-3
-        Gates below this are raised to it, between 0 and 1.
+        Lower bound of the gates, between 0 and 1.
     temperature : float, "auto" or None, default="auto"
-        Of the softmax of the regressions, above 0; None takes the regressions as they are, as in the paper. "auto" is
-        None where gates see the kernels themselves, and else 0.3; of named gate features, 0.3 or 0.05, whichever
-        makes the last SVM more accurate in cross-validation, unless ``svm="mwu"``.
+        Temperature of the softmax of the regressions, above 0. None uses the regressions without a softmax, as in the
+        paper. "auto" is None if gates use the kernels themselves, otherwise 0.3. With named gate features it is 0.3
+        or 0.05, whichever makes the last SVM more accurate in cross-validation, unless ``svm="mwu"``.
     %(tol:libsvm)s
 
     Attributes
@@ -313,8 +314,8 @@ class SwMKLClassifier(BySuccess):
     temperature_ : float or None *
         The temperature of the gates.
     smallest_eigenvalue_ : float *
-        Of the training kernel, for ``psd="paper"``: exact up to 500 samples, from above for more. NaN for
-        "unit-norm", where none is negative, and with ``svm="mwu"``.
+        Smallest eigenvalue of the training kernel for ``psd="paper"``: exact up to 500 samples, an upper bound for
+        more. NaN for "unit-norm", which has no negative eigenvalues, and with ``svm="mwu"``.
     %(support_:coefficients)s
     %(support_fraction_)s
     %(n_active_kernels_)s
@@ -323,19 +324,19 @@ class SwMKLClassifier(BySuccess):
     objective_history_ : ndarray of shape (1,) *
         Dual value of the last SVM.
     duality_gap_ : float *
-        Its primal minus its dual value; NaN for ``psd="paper"``, where nothing bounds the distance to the optimum.
+        Primal minus dual value of the last SVM. NaN for ``psd="paper"``, whose distance to the optimum has no bound.
     n_iter_ : int *
         One.
     outcome_ : Outcome *
-        MAX_ITER where an SVM by multiplicative weights did not reach `mwu_epsilon`, else CONVERGED.
+        MAX_ITER if an SVM by multiplicative weights did not reach `mwu_epsilon`, otherwise CONVERGED.
     converged_ : bool
-        Whether none fell short.
+        Whether all SVMs converged.
     results_ : tuple of SwMKLResult
         All SVMs, per class.
     gate_bank_ : KernelBank or None
-        The fitted kernels of features that gates may see; None where they see the kernels themselves only.
+        The fitted kernels on features that gates may use; None if gates only use the kernels themselves.
     gate_kernel_ : str, or list of str for more than two classes
-        Name of the kernel that gates see: "own", or one of those of `gate_bank_`.
+        Name of the kernel that gates use: "own", or a kernel of `gate_bank_`.
     %(n_gate_features_)s
     %(gate_columns_)s
     %(kernel_names_)s
@@ -353,10 +354,11 @@ class SwMKLClassifier(BySuccess):
     Notes
     -----
     With ``psd="unit-norm"`` the gating is separable: gates of unit length, one component, and :math:`\kappa` is
-    positive semidefinite. With "paper" gating matrices are normalized pair by pair, no gates of single samples give
-    them, and LibSVM minimizes what is no longer convex. The diagonal of :math:`\kappa` is the same.
+    positive semidefinite. With "paper", gating matrices are normalized pair by pair, so they do not correspond to
+    gates of single samples, and LibSVM minimizes a problem that is not convex. The diagonal of :math:`\kappa` is the
+    same.
 
-    The last SVM takes a kernel matrix in memory, unless ``svm="mwu"``; the others do not, if LibSVM has the
+    The last SVM keeps a kernel matrix in memory, unless ``svm="mwu"``. The other SVMs do not, if LibSVM has their
     kernels (Gaussian, polynomial, linear, cosine).
 
     The paper's algorithm is ``SwMKLClassifier(psd="paper", temperature=None, gate_targets="train")`` with a Gaussian
@@ -459,11 +461,11 @@ class LDMKLClassifier(BySuccess):
        \bar f_m(x) = \sum_{j \in S_m} v_{mj} k_m(x_j, x) + b_m, \qquad
        g(x) = \operatorname{softmax}\big(h_1(x), \dots, h_P(x)\big) .
 
-    For each of the `P` kernels, one support vector classifier is trained, :math:`h_m` is a support vector regression
-    of where it is right (1) and wrong (0), and the voter :math:`\bar f_m` with support vectors :math:`S_m` is that
-    classifier, or one trained again on the samples where the gate :math:`g_m` is at least `threshold`. Nothing is
-    iterated, and kernels meet in the vote only [1]_. Of kernels that LibSVM has (Gaussian, polynomial, linear,
-    cosine) no matrix of more than 2000 samples is ever formed.
+    One support vector classifier is trained for each of the `P` kernels. The support vector regression :math:`h_m`
+    predicts where this classifier is right (1) or wrong (0). The voter :math:`\bar f_m` with support vectors
+    :math:`S_m` is the classifier, or a new one trained on the samples whose gate :math:`g_m` is at least `threshold`.
+    Nothing is iterated, and the kernels are only combined in the vote [1]_. For kernels that LibSVM has (Gaussian,
+    polynomial, linear, cosine), no matrix of more than 2000 samples is ever formed.
 
     Parameters
     ----------
@@ -484,20 +486,20 @@ class LDMKLClassifier(BySuccess):
         columns of the kernel. The regressions are LibSVM's in both cases.
     %(SwMKLClassifier.mwu_epsilon)s
     sv_gate : {"none", "paper"}, default="none"
-        "paper" multiplies the coefficients of a voter by its gate at the support vectors, "none" leaves them as they
-        were trained.
+        "paper" multiplies the coefficients of a voter by its gate at the support vectors; "none" does not change
+        them.
     bias : {"refit", "keep", "drop"}, default="refit"
-        The intercepts :math:`b_m`: averaged over the support vectors on the margin, those of the trained SVMs, or
-        none (the formula of the paper).
+        The intercepts :math:`b_m`. "refit": averaged over the support vectors on the margin. "keep": those of the
+        trained SVMs. "drop": none, as in the formula of the paper.
     temperature : float, default=0.1
-        Of the softmax, above 0; 1 is the paper's. Low values let one kernel decide.
+        Temperature of the softmax, above 0; the paper uses 1. Low values let one kernel decide.
     threshold : float, "paper" or "auto", default="auto"
-        Least gate, from 0 to 1, of the samples that a voter is trained on. 0 keeps all of them, "paper" is
-        1 / n_kernels, for sharp gates (a `gate_kernel` and a low `temperature`). "auto" is "paper" where
-        `gate_columns` or `gate_features` say what gates depend on, else 0.
+        Smallest gate, from 0 to 1, of the samples that a voter is trained on. 0 keeps all samples. "paper" is
+        1 / n_kernels; use it for sharp gates (a `gate_kernel` and a low `temperature`). "auto" is "paper" if
+        `gate_columns` or `gate_features` are given, otherwise 0.
     strict : bool, default=False
-        With a threshold, whether samples whose gate is equal to it, up to the accuracy of the regressions, are left
-        out, as the paper prints, or kept.
+        Whether to leave out samples whose gate equals the threshold, up to the accuracy of the regressions, as the
+        paper does.
     tol : float, default=1e-4
         Tolerance of LibSVM, the largest violation of its optimality conditions.
 
@@ -507,13 +509,13 @@ class LDMKLClassifier(BySuccess):
     gates_ : ndarray of shape (n_samples, n_kernels) *
         Gates of the training samples; they sum to one.
     dual_coef_ : ndarray of shape (n_kernels, n_samples) *
-        Signed dual coefficients :math:`v_{mj}` of the voters, gated where asked for.
+        Signed dual coefficients :math:`v_{mj}` of the voters, gated with ``sv_gate="paper"``.
     intercept_ : ndarray of shape (n_kernels,) *
         The intercepts :math:`b_m`.
     retrained_ : ndarray of bool of shape (n_kernels,) *
-        False where the samples above the threshold were of one class, and the first classifier votes.
+        False if all samples above the threshold had the same class; the first classifier then votes.
     n_selected_ : ndarray of shape (n_kernels,) *
-        Samples above the threshold.
+        Number of samples above the threshold.
     %(support_:kernels)s
     %(support_fraction_)s
     %(n_active_kernels_)s
@@ -545,17 +547,17 @@ class LDMKLClassifier(BySuccess):
 
     Notes
     -----
-    The gating matrices of the scheme are :math:`g_m g_m^\top`, of one component and rank one. Scores are not those of
-    an SVM on the `combined_kernel`: every kernel has coefficients of its own, and votes are squashed.
+    The gating matrices are :math:`g_m g_m^\top`, with one component and rank one. Scores are not those of an SVM on
+    the `combined_kernel`, because every kernel has its own coefficients and votes are squashed.
 
     The defaults depart from the paper [1]_, which is ``LDMKLClassifier(sv_gate="paper", bias="drop",
     threshold="paper", strict=True, temperature=1, gate_targets="train")`` with a `gate_kernel` that it does not
-    name. Its eq. 6 gates the support vectors and has no intercept. That unbalances the coefficients, which sum to
-    zero as they are trained, and moves the scores: it costs accuracy where classes are unequal. Its voters are
-    trained on the samples with a gate above 1 / n_kernels. Where kernels succeed about equally often these are
-    few, and of unequal classes; the vote may then be the same everywhere (look at `n_selected_` and
-    `retrained_`). The threshold itself counts as above, up to twice `tol` in the regressions, so that a single
-    kernel and identical kernels keep all samples. Where only one class is above, the first classifier is kept.
+    name. Its eq. 6 gates the support vectors and has no intercept. The coefficients, which sum to zero after
+    training, are then unbalanced and shift the scores, which costs accuracy if classes have unequal sizes. Voters of
+    the paper are trained on the samples with a gate above 1 / n_kernels. If kernels succeed about equally often,
+    these samples are few and from unequal classes, and the vote may be the same everywhere (check `n_selected_` and
+    `retrained_`). A gate equal to the threshold counts as above it, up to twice `tol` in the regressions, so that a
+    single kernel and identical kernels keep all samples. If only one class is above, the first classifier is kept.
 
     Flexible kernels are right on all of their own training samples, and with ``gate_targets="train"`` gates are then
     constant. Gates are compared on at most 400 samples.
@@ -567,7 +569,7 @@ class LDMKLClassifier(BySuccess):
 
     Examples
     --------
-    One kernel per view, each of which tells something in one half of the plane only:
+    Use one kernel per view; each view separates the classes in one half of the plane only:
 
     >>> import numpy as np
     >>> from bayesmkl import KernelBank

@@ -38,9 +38,9 @@ class CLMKLClassifier(LocalizedClassifier):
        + C \sum_i \max\big(0, 1 - y_i f(x_i)\big) , \qquad \|\beta_r\|_p \le 1 \;\; \forall r ,
 
     with :math:`f(x) = \sum_r c_r(x) \sum_m \langle w_{rm}, \phi_m(x) \rangle + b`. The memberships
-    :math:`c_r(x) \ge 0`, which sum to one, are found beforehand by kernel k-means on the mean of the kernels. As they
-    stay as they are, the problem is convex [1]_, unlike that of `LMKLClassifier`: there is one optimum, and a duality
-    gap tells how far it is.
+    :math:`c_r(x) \ge 0`, which sum to one, are found beforehand by kernel k-means on the mean of the kernels. Because
+    they stay fixed, the problem is convex [1]_, unlike that of `LMKLClassifier`. There is one optimum, and the
+    duality gap bounds the distance to it.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ class CLMKLClassifier(LocalizedClassifier):
     %(kernel_names)s
     %(C)s
     random_state : int, default=None
-        Seed of landmarks and first means. None is a fixed seed.
+        Seed of landmarks and first means. None uses a fixed seed.
     %(verbose)s
     n_clusters : int, default=3
         Number of clusters; with 1 this is `LpMKLClassifier`.
@@ -59,11 +59,11 @@ class CLMKLClassifier(LocalizedClassifier):
         Sharpness of the memberships :math:`c_r(x) \propto \exp(-\tau \|\phi(x) - \mu_r\|^2)`: 0 for equal ones,
         ``np.inf`` for hard clusters. None takes the value of `evenness`.
     evenness : float, default=0.5
-        Where `tau` is None: mean entropy of the memberships of training samples, as a share of that of equal ones.
-        Between 0 and 1.
+        If `tau` is None: mean entropy of the memberships of training samples, relative to equal memberships. Between
+        0 and 1.
     n_landmarks : int, default=None
-        Clusters are found with the help of this many training samples, drawn at random, and with all samples where it
-        is at least their number. None is all samples up to 2000, and 1000 landmarks beyond.
+        Number of training samples, drawn at random, that are used to find clusters. All samples are used if there are
+        no more than this. None: all samples up to 2000, and 1000 landmarks for more.
     landmark_means : {"span", "sample"}, default="span"
         "span" clusters all samples around means in the span of the landmarks [2]_. "sample" clusters the landmarks
         alone and assigns the other samples to their means, as the unified view of localized methods does [3]_.
@@ -144,7 +144,7 @@ class CLMKLClassifier(LocalizedClassifier):
 
     Examples
     --------
-    The first column tells the classes apart on one side, the second on the other:
+    The first column separates the classes on one side, the second column on the other:
 
     >>> import numpy as np
     >>> from bayesmkl import KernelBank

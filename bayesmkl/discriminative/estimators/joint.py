@@ -192,8 +192,8 @@ class SILPMKLClassifier(ClassifierParameters):
        \sum_m \beta_m \Big(\tfrac12 v^\top K_m v - \sum_i \alpha_i\Big) \ge \theta
        \;\text{ for all }\; 0 \le \alpha \le C,\; y^\top \alpha = 0, \qquad v = \alpha \circ y
 
-    An SVM finds the constraint that the present weights violate most, a linear program finds the next weights [1]_.
-    The optimum is that of SimpleMKL.
+    An SVM finds the constraint that the current weights violate most, and a linear program finds the next weights
+    [1]_. The optimum is the same as for SimpleMKL.
 
     Parameters
     ----------
@@ -231,13 +231,13 @@ class SILPMKLClassifier(ClassifierParameters):
 
     See Also
     --------
-    SimpleMKLClassifier : The same optimum by gradients, with fewer iterations where much accuracy is asked for.
+    SimpleMKLClassifier : The same optimum by gradients, with fewer iterations for high accuracy.
 
     Notes
     -----
     The page *SILP* maps equations to functions and lists departures. Weights jump between corners of the simplex
-    until there are enough constraints, so that a low `max_iter` may end far from the optimum; `duality_gap_` says how
-    far. Kernels that are equal share their weight in any way. An iteration takes one SVM (one per class with
+    until there are enough constraints, so a low `max_iter` may end far from the optimum; `duality_gap_` shows how
+    far. Equal kernels share their weight arbitrarily. An iteration takes one SVM (one per class with
     ``multiclass="shared"``), one pass over the kernels, and a linear program with `n_kernels` unknowns and one
     constraint per iteration so far.
 
@@ -552,7 +552,7 @@ class SMOMKLClassifier(ClassifierParameters):
     ----------
     %(classes_)s
     kernel_weights_ : ndarray of shape (n_kernels,) +
-        Positive weights, of a scale that `reg_weights` and `C` decide.
+        Positive weights; their scale depends on `reg_weights` and `C`.
     %(dual_coef_)s *
     %(intercept_)s *
     %(support_)s

@@ -290,32 +290,32 @@ class LMKLClassifier(LearnedGates, FeatureGatedClassifier):
         Seed of the random starts, the same for every class. None is a fixed seed.
     %(verbose)s
     gating : {"softmax", "sigmoid", "gaussian"} or Gating, default="softmax"
-        "softmax": kernels compete, gates sum to one at every sample. "sigmoid": each gate for itself. "gaussian":
-        each kernel has a center and a width, gates sum to one; starts are of two kinds, `spread` 0.1 and 1 of
-        :class:`~bayesmkl.discriminative.GaussianGating`. Or an object such as
-        :class:`~bayesmkl.discriminative.GroupGating`, :class:`~bayesmkl.discriminative.FixedGating` for gates that
-        are known, or one of your own with the methods `init`, `gates` and `pullback`. Or gates that are found before
-        the SVM: those of another classifier, ``SwMKLClassifier()``, which is fitted on the same kernels and, where
-        they are named, features of the gates.
+        "softmax": kernels compete, and gates sum to one at every sample. "sigmoid": every gate is independent.
+        "gaussian": each kernel has a center and a width, and gates sum to one; there are two kinds of starts, with
+        `spread` 0.1 and 1 of :class:`~bayesmkl.discriminative.GaussianGating`. You can also pass an object such as
+        :class:`~bayesmkl.discriminative.GroupGating`, :class:`~bayesmkl.discriminative.FixedGating` for known gates,
+        or your own with the methods `init`, `gates` and `pullback`. Or pass another classifier, such as
+        ``SwMKLClassifier()``, to use its gates: it is fitted before the SVM to the same kernels and the same named
+        gate features.
     %(gate_columns)s
     solver : {"lbfgs", "paper"}, default="lbfgs"
-        Quasi-Newton steps, or the line search of the original along the gradient, which doubles and halves.
+        "lbfgs": quasi-Newton steps. "paper": the original line search along the gradient, by doubling and halving.
     n_init : int, default=1
-        Random starts, of which the one that ends lowest is kept; for "gaussian" of each kind.
+        Number of random starts (for "gaussian", of each kind); the one with the lowest objective is kept.
     fallback : bool or "auto", default="auto"
-        Compare with equal gates, those of :class:`~bayesmkl.discriminative.UniformMKLClassifier`, in three folds of
-        at most 400 samples, and keep these unless errors at held-out samples fall by more than one standard error.
-        "auto": where neither `gate_columns` nor `gate_features` say what gates may depend on. Not with `svm="mwu"`.
+        Whether to compare with the equal gates of :class:`~bayesmkl.discriminative.UniformMKLClassifier` in three
+        folds of at most 400 samples. Equal gates are kept unless errors on held-out samples fall by more than one
+        standard error. "auto": only if neither `gate_columns` nor `gate_features` are given. Not with `svm="mwu"`.
     standardize : bool, default=True
-        Scale the features of the gates to mean 0 and standard deviation 1 over the training samples; constant ones
-        become 0. Kernels do not see this.
+        Whether to scale the features of the gates to mean 0 and standard deviation 1 over the training samples;
+        constant features become 0. Kernels use the original features.
     tol : float, default=1e-3
         Stop when a step lowers the objective by no more than this fraction of it.
     max_iter : int, default=100
         Maximum number of iterations from one start.
     readout : {"svm", "vote"}, default="svm"
-        What reads the gates: one SVM on the gated kernel; or an SVM per kernel, on the samples where its share of the
-        gates is at least 1 / n_kernels, and their vote, weighted by shares, as in
+        How the gates are used. "svm": one SVM on the gated kernel. "vote": one SVM per kernel, on the samples where
+        its share of the gates is at least 1 / n_kernels, and a vote weighted by shares, as in
         :class:`~bayesmkl.discriminative.LDMKLClassifier`.
     svm : {"libsvm", "mwu"}, default="libsvm"
         Solver of the SVM on the gated kernel. "mwu" trains by multiplicative weights from single columns, so that
@@ -350,7 +350,7 @@ class LMKLClassifier(LearnedGates, FeatureGatedClassifier):
     objective_history_ : ndarray of shape (n_iter_,) *
         Optimal value of the SVM at the start that was kept and after each of its steps; it never rises.
     duality_gap_ : float *
-        Of the SVM at the end. Of the gates there is no such certificate, only a minimum nearby.
+        Duality gap of the final SVM. Gates have no such certificate; they are only a local minimum.
     n_iter_, n_solves_ : int *
         Length of the history, and number of SVMs trained, for all starts, without those of another classifier whose
         gates are read.
@@ -387,7 +387,7 @@ class LMKLClassifier(LearnedGates, FeatureGatedClassifier):
 
     Examples
     --------
-    Left of zero the class is told by the second column, right of it by the third:
+    The class depends on the second column left of zero, and on the third column right of it:
 
     >>> import numpy as np
     >>> from bayesmkl import KernelBank
@@ -431,8 +431,8 @@ class LMKLRegressor(LearnedGates, FeatureGatedRegressor):
        + C \sum_i \max\big(0, |y_i - f(x_i)| - \epsilon\big), \qquad
        f(x) = \sum_m \eta_m(x; V) \langle w_m, \phi_m(x) \rangle + b .
 
-    This is the regression of Gönen and Alpaydın (2013) [1]_: where the target follows different rules in different
-    places, gates find the places and the kernel for each.
+    This is the regression of Gönen and Alpaydın (2013) [1]_. If the target follows different rules in different
+    regions, gates find the regions and the kernel for each.
 
     Parameters
     ----------
@@ -448,9 +448,9 @@ class LMKLRegressor(LearnedGates, FeatureGatedRegressor):
     %(LMKLClassifier.solver)s
     %(LMKLClassifier.n_init)s
     fallback : bool or "auto", default="auto"
-        Compare with equal gates in three folds of at most 400 samples, and keep these unless absolute errors at
-        held-out samples fall by more than one standard error. "auto": where neither `gate_columns` nor
-        `gate_features` say what gates may depend on.
+        Whether to compare with equal gates in three folds of at most 400 samples. Equal gates are kept unless
+        absolute errors on held-out samples fall by more than one standard error. "auto": only if neither
+        `gate_columns` nor `gate_features` are given.
     %(LMKLClassifier.standardize)s
     %(LMKLClassifier.tol)s
     %(LMKLClassifier.max_iter)s

@@ -273,7 +273,7 @@ class MKLClassifier(ClassifierParameters):
     objective_history_ : ndarray of shape (n_iter_,) +
         Objective of the rule after every step.
     duality_gap_ : float +
-        Of that objective; NaN where the rule has none.
+        Duality gap of that objective; NaN if the rule has none.
     %(n_iter_, n_solves_)s +
     %(outcome_)s +
     %(converged_)s
@@ -291,7 +291,7 @@ class MKLClassifier(ClassifierParameters):
 
     Notes
     -----
-    A search goes over rules and into them: ``weights``, ``weights__p_norm``.
+    A hyperparameter search can vary the rule and its parameters: ``weights``, ``weights__p_norm``.
 
     References
     ----------

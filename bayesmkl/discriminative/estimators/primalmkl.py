@@ -394,12 +394,12 @@ class LapMKLClassifier(DiscriminativeClassifier):
     gamma_ambient : float, default=0.01
         :math:`\gamma_A > 0`, penalty of the norms; `reg` of PrimalMKL.
     gamma_intrinsic : float, default=0.01
-        :math:`\gamma_I \ge 0`, penalty of differences along edges: of every edge, so that more neighbors make it
-        count more. With 0 unlabeled samples do not count. Search values below `gamma_ambient` too.
+        :math:`\gamma_I \ge 0`, penalty of differences along edges. It sums over edges, so its effect grows with the
+        number of neighbors. With 0, unlabeled samples have no effect. Search values below `gamma_ambient` too.
     n_neighbors : int, default=10
-        Edges join each sample with so many nearest neighbors (all others, where there are fewer). Neighbors are
-        near by Euclidean distance in the columns of `X`, so scale these, or, with precomputed kernels, in the feature
-        space of their mean. Not used with `laplacian`.
+        Number of nearest neighbors that edges join each sample with (or all others, if there are fewer). The distance
+        is Euclidean in the columns of `X`, so scale these; with precomputed kernels, in the feature space of their
+        mean. Not used with `laplacian`.
     laplacian : array-like or sparse matrix of shape (n_samples, n_samples), default=None
         Laplacian of a graph over the training samples: symmetric, with zero row sums.
     distances : array-like of shape (n_samples, n_samples) or callable, default=None
@@ -407,8 +407,8 @@ class LapMKLClassifier(DiscriminativeClassifier):
         one training set, so that cross-validation cannot split it. A function of `X`, which must not be precomputed
         kernels, returns such an array for every training set.
     unlabeled_label : label, default=None
-        Mark of samples without a label, such as -1; two other labels must remain. With None all are labeled and -1
-        is an ordinary class.
+        Label that marks unlabeled samples, such as -1; two other labels must remain. None: all samples are labeled,
+        and -1 is an ordinary class.
     solver : {"deformed", "paper"}, default="deformed"
         "deformed" minimizes the problem above, which is convex. "paper" is its eq. (18), where all :math:`f_m` share
         one vector of coefficients: a restriction whose optimum is never lower, not convex in the weights, and for one
@@ -416,8 +416,8 @@ class LapMKLClassifier(DiscriminativeClassifier):
     p_norm : float, default=1.0
         :math:`p \ge 1`; 1 (the paper) gives few kernels weight, larger values spread it.
     tol : float, default=1e-3
-        Stop when the duality gap is at most this share of the objective. "paper" has none: there it is the decrease
-        that the gradient promises.
+        Stop when the duality gap is at most this share of the objective. "paper" has no duality gap and uses the
+        decrease that the gradient predicts.
     %(max_iter)s, default=200
     %(multiclass)s
     %(verbose)s
@@ -428,7 +428,7 @@ class LapMKLClassifier(DiscriminativeClassifier):
         Labels, without `unlabeled_label`. With more than two, attributes marked * get a leading axis of length
         n_classes, except `kernel_weights_` and the history under ``multiclass="shared"``.
     transduction_ : ndarray of shape (n_samples,)
-        Labels of all training samples: as given where there is one, predicted elsewhere.
+        Labels of all training samples: the given labels, and predictions for unlabeled samples.
     kernel_weights_ : ndarray of shape (n_kernels,) *
         :math:`d`.
     dual_coef_ : ndarray of shape (n_kernels, n_samples) or (n_samples,) *

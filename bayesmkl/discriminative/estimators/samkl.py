@@ -46,21 +46,22 @@ class SAMKLClassifier(LocalizedClassifier):
         Seed of ``ties="random"``; None is a fixed seed.
     %(verbose)s
     max_switches : int, default=1
-        How many switches of a sample may differ from the initial ones, :math:`m_0`. 0 is SimpleMKL.
+        Maximum number :math:`m_0` of switches of a sample that may differ from the initial ones. 0 is SimpleMKL.
     initial_switches : {"ones", "support"} or array-like of bool of shape (n_kernels,), default="ones"
-        The switches :math:`h_0` that all samples stay near: all on, on for the kernels to which SimpleMKL gives a
-        weight (for each class its own), or as told. A kernel that is off at first stays off for all samples.
+        The initial switches :math:`h_0`. "ones": all on. "support": on for the kernels to which SimpleMKL gives a
+        weight (separately for each class). An array gives them directly. A kernel that is off at first stays off for
+        all samples.
     ties : {"smallest", "largest", "random"}, default="smallest"
-        Which of several equally small choices of kernels for a training sample is taken. "largest" keeps those that
-        speak most for its label, which is known of training samples alone, "smallest" switches off those that speak
-        most for it among the kernels that the sample can do without.
+        How to choose between sets with the same number of kernels for a training sample. "largest" keeps the kernels
+        that support its label most, although only training samples have a label. "smallest" switches off the kernels
+        that support it most among those that the sample does not need.
     fallback : bool, default=True
-        Compare with no switches, SimpleMKL, in three folds of at most 400 samples, and switch nothing unless errors
-        at held-out samples fall by more than one standard error. False is the paper.
+        Whether to compare with SimpleMKL, which has no switches, in three folds of at most 400 samples. Nothing is
+        switched unless errors on held-out samples fall by more than one standard error. False is the paper.
     rule : {"auto", "surest", "one-versus-rest"}, default="auto"
-        Choice among the training samples' patterns of switches for a new sample: that with the largest absolute score
-        (eq. 17), or with the largest score, in favor of the class (eq. 18). "auto" is the first one for two classes
-        and the second one for more, as in the paper.
+        How a new sample gets one of the training patterns of switches. "surest": the pattern with the largest
+        absolute score (eq. 17). "one-versus-rest": the pattern with the largest score, in favor of the class (eq.
+        18). "auto" is "surest" for two classes and "one-versus-rest" for more, as in the paper.
     normalize : bool, default=False
         Divide scores by :math:`\tau` of their pattern, as the definition of the margin does and the paper's rules do
         not.
@@ -123,11 +124,10 @@ class SAMKLClassifier(LocalizedClassifier):
     -----
     The page *SAMKL* maps equations to functions and lists departures.
 
-    The switches of a training sample are chosen with its label known, those of a new one are not. So the objective
-    falls with `max_switches` whatever the kernels are worth. `fallback` compares at held-out samples, all classes
-    together; `C`, and other budgets, are for cross-validation to choose. For the same reason
-    `predict` on training samples and the training gates (``gates()``) do not go together: `predict` infers the
-    switches of all rows.
+    The switches of a training sample depend on its label; those of a new sample cannot. The objective therefore falls
+    with `max_switches` even if the kernels are useless. `fallback` compares on held-out samples, with all classes
+    together; choose `C` and `max_switches` by cross-validation. For the same reason `predict` on training samples
+    does not use the training gates (``gates()``): it infers the switches of all rows.
 
     More than two classes are learned one against the rest. For two, ``rule="one-versus-rest"`` is the score of
     ``classes_[1]`` alone and favors it; with that of ``classes_[0]``, its mirror image, it is "surest".
@@ -141,8 +141,8 @@ class SAMKLClassifier(LocalizedClassifier):
 
     Examples
     --------
-    Each of three kernels takes 30 % of the samples for others. It is off for those more often than by chance, which
-    does not help new samples:
+    Each of three kernels confuses 30 % of the samples with others. It is switched off for these more often than by
+    chance, which does not help new samples:
 
     >>> from bayesmkl.datasets import make_corrupted
     >>> from bayesmkl.discriminative import SAMKLClassifier

@@ -21,7 +21,7 @@ DISCRIMINATIVE = ESTIMATOR | entries(
     objective_history_ : ndarray of shape (n_iter_,)
         Objective after every step; it never rises.
     duality_gap_ : float
-        Primal minus dual value, a bound of the distance from the optimum.
+        Primal minus dual value, which bounds the distance from the optimum.
     duality_gap_:none : float
         NaN: the weights solve no optimization problem.
     n_iter_, n_solves_ : int
@@ -32,10 +32,10 @@ DISCRIMINATIVE = ESTIMATOR | entries(
         Clipping of indefinite kernels.
 
     X, Z : array-like or DataFrame of shape (n_rows, n_features), or kernels
-        Samples, as in `gates`; None is for the training samples.
+        Samples, as in `gates`; None uses the training samples.
     sample_weight : array-like of shape (n_samples,), default=None
-        Weights of the samples: 2 equals a duplicated sample, 0 removes it. They multiply `C`, and count in
-        the statistics of kernels and in alignments. None: one each.
+        Weights of the samples: 2 equals a duplicated sample, 0 removes it. They multiply `C`, and also apply to
+        the statistics of kernels and to alignments. None: one each.
     y:labels : array-like of shape (n_samples,)
         Labels of at least two classes.
     y:target : array-like of shape (n_samples,)
@@ -57,8 +57,8 @@ CLASSIFIER = DISCRIMINATIVE | entries(
     tol:libsvm : float, default=1e-3
         Tolerance of LibSVM, the largest violation of its optimality conditions.
     class_weight : dict, "balanced" or None, default=None
-        Factors of `C` by label, for all samples of a class; one for labels that are not in it. "balanced": inverse to
-        the sum of the `sample_weight` of the class, with mean one over the samples. None: one.
+        Factor of `C` for each label; labels that are not in the dict have factor one. "balanced": factors inversely
+        proportional to the total `sample_weight` of each class, with mean one over the samples. None: one.
     multiclass : {"one-versus-rest", "shared"}, default="one-versus-rest"
         With more than two classes: separate kernel weights for every class against the rest, or one set for all.
 
@@ -81,7 +81,7 @@ CLASSIFIER = DISCRIMINATIVE | entries(
     n_active_kernels_ : int
         Kernels with a weight above 1e-6 of the largest, in any class.
     converged_ : bool
-        Whether it reached its tolerance everywhere.
+        Whether every optimization reached its tolerance.
     """
 )
 
@@ -91,7 +91,8 @@ REGRESSOR = DISCRIMINATIVE | entries(
         Penalty of deviations beyond `epsilon`, :math:`C > 0`, in units of the target for kernels of about unit
         self-similarity. None: the standard deviation of the target.
     epsilon : float, default=None
-        Smaller deviations are not penalized; in units of the target. None: a tenth of its standard deviation.
+        Deviations up to this size, in units of the target, are not penalized. None: a tenth of the standard deviation
+        of the target.
     tol:libsvm : float, default=1e-3
         Tolerance of LibSVM, the largest violation of its optimality conditions in standard deviations of the target.
 
@@ -102,7 +103,7 @@ REGRESSOR = DISCRIMINATIVE | entries(
     n_active_kernels_ : int
         Kernels with a weight above 1e-6 of the largest.
     converged_ : bool
-        Whether it reached its tolerance.
+        Whether the optimization reached its tolerance.
     """
 )
 

@@ -184,8 +184,8 @@ class BestKernelClassifier(ClassifierByRule):
     %(BestKernel.cv)s
     %(BestKernel.tol)s
     multiclass : {"one-versus-rest", "shared"}, default="one-versus-rest"
-        With more than two classes: a kernel of its own for each class, by binary accuracy, or one for all,
-        by the accuracy of the class of the highest score.
+        With more than two classes. "one-versus-rest": a separate kernel for each class, by binary accuracy. "shared":
+        one kernel for all classes, by multiclass accuracy.
     %(BestKernel.random_state)s
 
     Attributes
@@ -617,7 +617,7 @@ class LPBoostMKLClassifier(DiscriminativeClassifier):
        \quad\text{subject to}\quad y_i \sum_m \beta_m f_m(x_i) + \xi_i \ge \rho, \qquad
        f(x) = \sum_m \beta_m f_m(x)
 
-    Kernels that tell nothing get no weight, and kernels meet in the sum of scores only [1]_.
+    Uninformative kernels get no weight, and kernels are only combined in the sum of scores [1]_.
 
     Parameters
     ----------
@@ -635,8 +635,9 @@ class LPBoostMKLClassifier(DiscriminativeClassifier):
         Number of stratified, shuffled folds, or what scikit-learn takes for `cv`.
     %(tol:libsvm)s
     multiclass : {"one-versus-rest", "shared"}, default="shared"
-        Of more than two classes: one set of weights for all, by the margins of the class of a sample against every
-        other one (the paper), or weights of its own for every class against the rest.
+        With more than two classes. "shared": one set of weights for all classes, by the margins of the class of a
+        sample against every other class (the paper). "one-versus-rest": separate weights for every class against the
+        rest.
     random_state : int or None, default=None
         Seed of the folds. None is a fixed seed.
 

@@ -198,8 +198,8 @@ class BestKernel(WeightRule):
 
     Notes
     -----
-    All kernels see the same folds, and no kernel sees a test sample: Wang et al. (2014) call the method SVM(best). Of
-    kernels with equal accuracy the first is taken. Models get `cv_scores_`, the mean accuracy of every kernel.
+    All kernels use the same folds, and none uses a test sample. Wang et al. (2014) call the method SVM(best). If
+    kernels have equal accuracy, the first is taken. Models get `cv_scores_`, the mean accuracy of every kernel.
 
     Examples
     --------
@@ -399,9 +399,9 @@ class OptimalKernel(WeightRule):
     Parameters
     ----------
     method : {"ratio", "qp", "aqp", "aqp-paper"}, default="qp"
-        As above; "aqp" halves steps where weights swing, "aqp-paper" takes full ones throughout.
+        As above. "aqp" halves steps if weights swing; "aqp-paper" always takes full steps.
     tol : float, default=1e-4
-        "aqp" stops when no weight changes by more; also the tolerance of LibSVM.
+        "aqp" stops when no weight changes by more than this; also the tolerance of LibSVM.
     max_iter : int, default=50
         Maximum number of alternations of "aqp".
 

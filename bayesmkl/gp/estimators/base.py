@@ -296,10 +296,10 @@ class BaseGPMKL(CompletingMKL):
             if not isinstance(error.args[0], int):
                 raise
             name = self.kernel_names_[error.args[0]]
-            of_others = ", since a kernel of a view is not" if name == TOGETHER else ""
+            of_others = ", because a kernel of a view is not" if name == TOGETHER else ""
             raise ValueError(
-                f"`X`: kernel {name!r} is not positive semidefinite{of_others}, and no covariance of a Gaussian "
-                "process. Leave it out, or replace its negative eigenvalues by zero."
+                f"`X`: kernel {name!r} is not positive semidefinite{of_others}, so it is not a covariance of a "
+                "Gaussian process. Leave it out, or replace its negative eigenvalues by zero."
             ) from error
 
     def _find_posterior(self, stack: DenseStack, targets: np.ndarray) -> None:

@@ -324,7 +324,7 @@ LEFT_OUT_PRODUCTS = 2**34  # numbers that are multiplied for it
 ALLOTTING_SAMPLES, ALLOTTING_ROUNDS, ALLOTTING_STEPS = 16_000, 3, 25
 FEWEST_POINTS = 4
 NOT_SETTLED = (
-    "finished before the sites of its samples settled, whose bound is looser than it can be. Use a `kernel_prior` "
+    "finished before the sites of its samples settled, so its bound is looser than possible. Use a `kernel_prior` "
     "with a smaller scale, or other landmarks."
 )
 REMEDY = "Use fewer landmarks or kernels."
@@ -369,7 +369,7 @@ def with_landmarks(model: BaseGPMKL, bank: KernelBank, X: CheckedTable) -> Kerne
     n_samples, total = len(X.values), model._inference().total_landmarks
     if bank.landmarks is not None or total is None or (total == "auto" and n_samples <= MOST_COMPARED):
         return bank
-    _refuse_pairs(model, f"landmarks, through which {n_samples} samples are compared", FEWER_SAMPLES)
+    _refuse_pairs(model, f"landmarks, which {n_samples} samples are compared with", FEWER_SAMPLES)
     if model.sample_weight_ is not None:
         raise ValueError(f"`sample_weight` must be None with {n_samples} samples. {FEWER_SAMPLES}")
     seen = [columns for _, functions in bank.kernels_on(X) for _, columns in functions]
@@ -413,8 +413,8 @@ def refuse_program(model: BaseGPMKL) -> None:
     """Raise for a program of the model where kernels of all samples are not known."""
     if model._has_landmarks:
         raise ValueError(
-            "`kernels` must be a bank with `landmarks=None` for a program of all training samples. Fit it to some "
-            "of them."
+            "`kernels` must be a bank with `landmarks=None` for a program of all training samples. Fit the model to "
+            "some of them."
         )
     if model._learns:
         raise ValueError(

@@ -34,14 +34,14 @@ LIKELIHOODS: dict[str, Likelihood] = {"probit": Probit(), "logit": Logit()}
 class GPMKLClassifier(ClassifierMixin, BaseGPMKL):
     r"""Classification by a sum of Gaussian processes, one for each kernel, with inferred weights.
 
-    Every kernel adds a function of its own to a latent score, and its weight is the standard deviation of what it
-    adds:
+    Every kernel adds its own function to a latent score. The weight of a kernel is the standard deviation of its
+    function:
 
     .. math:: f = \sum_m w_m g_m + b, \qquad g_m \sim GP(0, K_m / c_m), \qquad p(y_i \mid f_i) = \Phi(y_i f_i) ,
 
-    where :math:`c_m` is the mean variance of :math:`K_m` around its mean over the training samples. The functions are
-    integrated out by expectation propagation [1]_; the weights are drawn from their posterior by importance sampling,
-    whose :math:`\hat k` says whether the draws can be relied on.
+    where :math:`c_m` is the mean variance of :math:`K_m` around its mean over the training samples. Expectation
+    propagation integrates the functions out [1]_. Importance sampling draws the weights from their posterior; its
+    :math:`\hat k` shows whether the draws are reliable.
 
     Parameters
     ----------
@@ -49,18 +49,19 @@ class GPMKLClassifier(ClassifierMixin, BaseGPMKL):
     %(views)s
     kernel_prior : str, prior of `bayesmkl.gp` or numpyro.distributions.Distribution, default="nested"
         Prior of the weights, which are standard deviations. "nested", the default, is ``NestedShares(scale=2)``: a
-        half-t total, shares of views in it, and shares of kernels in their view, so that neither the total nor the
-        share of a view depends on how many kernels there are. "dirichlet" is ``DirichletShares(scale=2)``, shares of
-        all kernels without regard to views; "half-t" is ``HalfT(df=4, scale=2)`` on each; "horseshoe" is
-        ``Horseshoe(scale=0.3, slab=5)``, which expects that few kernels matter; "spike-slab" is
-        ``SpikeSlabWeights()``, under which views and kernels are in the model or not. A distribution of NumPyro on
-        all positive numbers, such as ``numpyro.distributions.Gamma(2, 1)``, is that of each weight.
+        half-t total is divided among views, and the share of a view among its kernels, so that neither the total nor
+        the share of a view depends on the number of kernels. "dirichlet" is ``DirichletShares(scale=2)``, which
+        divides the total among all kernels and ignores views. "half-t" is ``HalfT(df=4, scale=2)`` for each kernel.
+        "horseshoe" is ``Horseshoe(scale=0.3, slab=5)``, which expects that few kernels matter. "spike-slab" is
+        ``SpikeSlabWeights()``, which includes or excludes views and kernels. You can also pass a distribution of
+        NumPyro on the positive numbers, such as ``numpyro.distributions.Gamma(2, 1)``; it applies to each weight.
     likelihood : {"probit", "logit"}, default="probit"
-        Of a label given its score: :math:`\Phi(y f)`, or :math:`1 / (1 + e^{-y f})`.
+        Probability of a label given its score: :math:`\Phi(y f)`, or :math:`1 / (1 + e^{-y f})`.
     temperature : "auto" or float, default="auto"
-        Predicted probabilities are those of the posterior to the power of 1 / `temperature`, normalized [2]_. "auto":
-        of more than two classes the one that leave-one-out probabilities of the training labels ask for, with the
-        prior N(0, 0.3²) on its logarithm; of two classes and of labels 1, which leaves probabilities as they are.
+        Predicted probabilities are raised to the power of 1 / `temperature` and normalized [2]_. "auto": with more
+        than two classes, the temperature that fits the leave-one-out probabilities of the training labels best, with
+        the prior N(0, 0.3²) on its logarithm; with two classes and for a label matrix 1, which leaves probabilities
+        unchanged.
     %(design)s
     %(missing_views)s
     %(intercept_std)s
@@ -74,24 +75,25 @@ class GPMKLClassifier(ClassifierMixin, BaseGPMKL):
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-        Labels; of a label matrix the numbers of its columns. More than two classes have a score each, against the
-        rest, and share the weights; so do several labels. The attributes marked * have an axis of classes then.
+        Labels; for a label matrix, the numbers of its columns. With more than two classes, each class has its own
+        score against the rest, and all share the kernel weights; the same holds for several labels. Attributes marked
+        * then have an axis of classes.
     %(kernel_shares_, kernel_shares_std_)s
     %(kernel_weights_, kernel_weights_std_)s
     intercept_ : float *
         Posterior mean of `b`.
     dual_coef_ : ndarray of shape (n_kernels, n_samples) *
-        Posterior mean weights of the training samples in each kernel's part: the mean score of a sample is the sum of
-        their products with its kernels, and the intercept.
+        Posterior mean weights of the training samples for each kernel. The mean score of a sample is the intercept
+        plus the sum of these weights times its kernels.
     %(design_)s
     %(effects_)s
     %(sample_weight_)s
     %(group_labels_)s
     %(log_evidence_)s
     elpd_i_ : ndarray of shape (n_samples,)
-        Leave-one-out log probability of every sample's label, in nats, by the posterior as it is: at temperature 1.
+        Leave-one-out log probability of every sample's label, in nats. It uses temperature 1.
     temperature_ : float
-        That of the probabilities.
+        Temperature of the predicted probabilities.
     %(pareto_k_)s
     %(rhat_)s
     %(ess_)s
@@ -101,14 +103,14 @@ class GPMKLClassifier(ClassifierMixin, BaseGPMKL):
     %(outcome_)s
     %(converged_)s
     likelihood_ : Likelihood
-        Of a label given its score.
+        Likelihood of a label given its score.
     parameters_ : dict of str to float
-        Posterior means of the parameters of the likelihood; those of classes have none.
+        Posterior means of the parameters of the likelihood. It is empty, as likelihoods of classes have none.
     is_multilabel_ : bool
         Whether `y` was a matrix of labels.
     %(posterior_)s
     target_ : ndarray of shape (n_samples,) *
-        Training labels as the model sees them, -1 and +1.
+        Training labels as the model uses them, -1 and +1.
     %(training_kernels_)s
     %(pseudo_samples_)s
     %(landmark_loss_)s
@@ -123,18 +125,18 @@ class GPMKLClassifier(ClassifierMixin, BaseGPMKL):
 
     See Also
     --------
-    GPMKLRegressor : The same model of a real-valued target.
-    bayesmkl.bemkl.BEMKLClassifier : Weights of samples that all kernels share, by variational inference.
+    GPMKLRegressor : The same model for a real-valued target.
+    bayesmkl.bemkl.BEMKLClassifier : A model whose kernels share sample weights, fitted by variational inference.
 
     Notes
     -----
-    One point of the posterior costs some three to six factorizations of :math:`N^3` operations and a read of the
-    kernels; predictions factorize once for every point that was kept.
+    One point of the posterior costs about three to six factorizations of :math:`N^3` operations and one pass over the
+    kernels. Predictions need one factorization for every point that was kept.
 
-    Probabilities of more than two classes are those of each class against the rest, normalized to sum to one. These
-    know nothing of each other: where classes hardly overlap they are not sure enough, and the temperature is well
-    below 1. It leaves the most probable class as it is; draws, evidence, shares and all that is computed from scores
-    know nothing of it.
+    With more than two classes, the probabilities of each class against the rest are normalized to sum to one. The
+    scores of the classes are inferred independently, so the probabilities are too cautious if classes hardly overlap;
+    the temperature is then well below 1. The temperature does not change the most probable class. It has no effect on
+    draws, evidence, shares or any other result that is computed from scores.
 
     References
     ----------
@@ -207,8 +209,8 @@ class GPMKLClassifier(ClassifierMixin, BaseGPMKL):
         ----------
         %(X:training)s
         y : array-like of shape (n_samples,) or (n_samples, n_labels)
-            Labels of at least two classes, each of at least two samples; or a matrix of 0 and 1 that says which
-            labels each sample has.
+            Labels of at least two classes with at least two samples each; or a matrix of 0 and 1 that marks the
+            labels of each sample.
         %(sample_weight)s
 
         Returns
@@ -312,7 +314,7 @@ class GPMKLClassifier(ClassifierMixin, BaseGPMKL):
         return self.classes_[most_probable(odds)]
 
     def decision_function(self, X: Samples) -> np.ndarray:
-        """Return the log odds of each class against the rest, or of each label, over `temperature_`.
+        """Return the log odds of each class against the rest, or of each label, divided by `temperature_`.
 
         Parameters
         ----------
@@ -342,7 +344,7 @@ class GPMKLClassifier(ClassifierMixin, BaseGPMKL):
         Returns
         -------
         ndarray of shape (n_rows, n_classes)
-            In the order of `classes_`, at `temperature_`. Of labels, the probability that a sample has each of them.
+            In the order of `classes_`, at `temperature_`. For a label matrix, the probability of each label.
 
         Raises
         ------
@@ -354,7 +356,7 @@ class GPMKLClassifier(ClassifierMixin, BaseGPMKL):
         return self._probabilities(*self._scores(X))
 
     def predict_log_proba(self, X: Samples) -> np.ndarray:
-        """Predict log class probabilities, which keep their digits where `predict_proba` rounds to 0 or 1.
+        """Predict log class probabilities, which stay accurate where `predict_proba` rounds to 0 or 1.
 
         Parameters
         ----------

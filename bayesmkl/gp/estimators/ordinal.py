@@ -33,7 +33,8 @@ from bayesmkl.outcomes.grades import given_levels, number_grades
 class GPMKLOrdinalClassifier(ClassifierMixin, BaseGPMKL):
     r"""Classification into ordered classes by a sum of Gaussian processes, one for each kernel.
 
-    As `GPMKLClassifier`, with cut points that divide the score into as many grades as there are classes [1]_:
+    The model is that of `GPMKLClassifier`, with cut points that divide the score into ordered grades, one per class
+    [1]_:
 
     .. math:: P(y_i \le k \mid f_i) = \Phi(b_k - f_i) .
 
@@ -45,7 +46,8 @@ class GPMKLOrdinalClassifier(ClassifierMixin, BaseGPMKL):
     kernel_prior : str, prior of `bayesmkl.gp` or numpyro.distributions.Distribution, default="nested"
         Prior of the weights, standard deviations in units of the noise, as for `GPMKLClassifier`.
     distance_prior : "log-normal" or LogNormal, default="log-normal"
-        Prior of the distance of neighboring cut points, in units of the noise; the word is ``LogNormal(0.7, 1.0)``.
+        Prior of the distance between neighboring cut points, in units of the noise. "log-normal" is
+        ``LogNormal(0.7, 1.0)``.
     %(design)s
     %(missing_views)s
     %(intercept_std)s
@@ -61,13 +63,14 @@ class GPMKLOrdinalClassifier(ClassifierMixin, BaseGPMKL):
     classes_ : ndarray of shape (n_classes,)
         Grades, ascending.
     cut_points_ : ndarray of shape (n_cuts,)
-        Posterior means of the cut points between neighboring grades, around their mean; `intercept_` is from there.
+        Posterior means of the cut points between neighboring grades, relative to their mean. `intercept_` is relative
+        to the same mean.
     %(kernel_shares_, kernel_shares_std_)s
     %(kernel_weights_, kernel_weights_std_)s
     intercept_ : float
         Posterior mean of the intercept.
     dual_coef_ : ndarray of shape (n_kernels, n_samples)
-        Posterior mean weights of the training samples in each kernel's part.
+        Posterior mean weights of the training samples for each kernel.
     %(design_)s
     %(effects_)s
     %(sample_weight_)s
@@ -76,9 +79,9 @@ class GPMKLOrdinalClassifier(ClassifierMixin, BaseGPMKL):
     elpd_i_ : ndarray of shape (n_samples,)
         Leave-one-out log probability of every sample's grade, in nats.
     likelihood_ : OrdinalProbit
-        Of a grade given its score.
+        Likelihood of a grade given its score.
     parameters_ : dict of str to float
-        Posterior means of the distances of cut points.
+        Posterior means of the distances between cut points.
     %(pareto_k_)s
     %(rhat_)s
     %(ess_)s
@@ -170,7 +173,7 @@ class GPMKLOrdinalClassifier(ClassifierMixin, BaseGPMKL):
         ----------
         %(X:training)s
         y : array-like of shape (n_samples,)
-            Grades; there must be samples of each.
+            Grades; every grade must have samples.
         %(sample_weight)s
 
         Returns
@@ -240,7 +243,7 @@ class GPMKLOrdinalClassifier(ClassifierMixin, BaseGPMKL):
         return np.exp(self.predict_log_proba(X))
 
     def predict_log_proba(self, X: Samples) -> np.ndarray:
-        """Predict log class probabilities, which keep their digits where `predict_proba` rounds to 0 or 1.
+        """Predict log class probabilities, which stay accurate where `predict_proba` rounds to 0 or 1.
 
         Parameters
         ----------

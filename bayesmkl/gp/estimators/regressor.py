@@ -58,34 +58,35 @@ FAR = 100.0  # times the largest training count, beyond which a mean is no predi
 class GPMKLRegressor(RegressorMixin, BaseGPMKL):
     r"""Regression by a sum of Gaussian processes, one for each kernel, with inferred weights.
 
-    As `GPMKLClassifier`, with normal noise of unknown standard deviation around the score, or another likelihood:
+    The model is that of `GPMKLClassifier`, with normal noise of unknown standard deviation around the score, or
+    another likelihood:
 
     .. math:: y_i = \sum_m w_m g_m(x_i) + b + \epsilon_i, \qquad g_m \sim GP(0, K_m / c_m), \qquad
        \epsilon_i \sim N(0, \phi^2) .
 
-    Given weights and noise everything else is integrated out: exactly under normal noise [1]_, by expectation
-    propagation of counts and, from the sites of a bound [2]_, under noise with outliers.
+    Given weights and noise, everything else is integrated out: exactly under normal noise [1]_, and by expectation
+    propagation for counts and for noise with outliers. With outliers, it starts from the sites of a bound [2]_.
 
     Parameters
     ----------
     %(kernels)s
     %(views)s
     likelihood : str or Likelihood, default="gaussian"
-        Of a target given its score: "gaussian"; "student-t", noise with outliers; "poisson" and "negative-binomial",
-        counts whose log rate is the score; "beta-binomial", successes out of trials whose log odds are the score.
-        An object of :mod:`bayesmkl.outcomes` has its own priors.
+        Distribution of a target given its score. "gaussian": normal noise. "student-t": noise with outliers.
+        "poisson" and "negative-binomial": counts; the score is the log rate. "beta-binomial": successes out of
+        trials; the score is the log odds. Pass an object of :mod:`bayesmkl.outcomes` to choose its priors.
     kernel_prior : str, prior of `bayesmkl.gp` or numpyro.distributions.Distribution, default="nested"
         Prior of the weights, in units of the standardized target, or of the log rate or log odds. "nested", the
-        default, is ``NestedShares(scale=1)``, "dirichlet" ``DirichletShares(scale=1)``, "half-t" ``HalfT(df=4,
-        scale=1)`` on each, "horseshoe" ``Horseshoe(scale=0.1, slab=2)``, "spike-slab"
-        ``SpikeSlabWeights(scale=0.5)``; see `GPMKLClassifier`.
+        default, is ``NestedShares(scale=1)``; "dirichlet" is ``DirichletShares(scale=1)``; "half-t" is ``HalfT(df=4,
+        scale=1)`` for each kernel; "horseshoe" is ``Horseshoe(scale=0.1, slab=2)``; "spike-slab" is
+        ``SpikeSlabWeights(scale=0.5)``. See `GPMKLClassifier`.
     noise_prior : "log-normal" or LogNormal, default="log-normal"
-        Prior of the standard deviation of the noise, or of the scale of Student t noise, in the same units; the word
-        is ``LogNormal(0.3, 1.5)``. Counts have none.
+        Prior of the standard deviation of the noise, or of the scale of Student t noise, in the same units.
+        "log-normal" is ``LogNormal(0.3, 1.5)``. Models of counts do not use it.
     %(design)s
     normalize_y : bool, default=True
-        Standardize the target first, so that priors mean the same whatever its units; scores of counts are relative
-        to their mean rate. Predictions are in the original units; weights and `posterior_` are those of the
+        Whether to standardize the target first, so that priors mean the same in any units. For counts, scores are
+        relative to their mean rate. Predictions are in the original units; weights and `posterior_` refer to the
         standardized target.
     %(missing_views)s
     %(intercept_std)s
@@ -102,29 +103,29 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
     %(kernel_weights_, kernel_weights_std_)s
     noise_std_ : float, or ndarray of shape (n_outputs,) or (n_tasks,)
         Posterior mean standard deviation of the noise, or scale of Student t noise, in the units of the target, at
-        precision 1. Of counts there is none.
+        precision 1. Models of counts do not have it.
     likelihood_ : Likelihood
-        Of a target given its score; counts have an offset, the log of their mean rate.
+        Likelihood of a target given its score. For counts, the offset is the log of their mean rate.
     parameters_ : dict of str to float, or ndarray of shape (n_outputs,)
-        Posterior means of the parameters of the likelihood, as it sees them: in units of the standardized target.
+        Posterior means of the parameters of the likelihood, in units of the standardized target.
     intercept_ : float, or ndarray of shape (n_outputs,)
         Posterior mean of `b`.
     dual_coef_ : ndarray of shape (n_kernels, n_samples) or (n_outputs, n_kernels, n_samples)
-        Posterior mean weights of the training samples, or of the landmarks, in each kernel's part.
+        Posterior mean weights of the training samples, or of the landmarks, for each kernel.
     offset_ : ndarray of shape (n_samples,)
-        Offsets of the training samples, zero without `design`.
+        Offsets of the training samples; zero without `design`.
     y_mean_, y_scale_ : float, or ndarray of shape (n_outputs,) or (n_tasks,)
-        Mean and standard deviation by which the target was standardized (0 and 1 without `normalize_y`), within
-        tasks if `design` names them; with Student t noise without targets more than ten median distances from the
-        median; the mean rate of counts or of successes, and 1.
+        Mean and standard deviation that standardize the target (0 and 1 without `normalize_y`). They are computed
+        within tasks if `design` names tasks. With Student t noise, they ignore targets more than ten median distances
+        from the median. For counts and successes they are the mean rate and 1.
     %(design_)s
     %(effects_)s
     %(sample_weight_)s
     %(group_labels_)s
     %(log_evidence_)s
     elpd_i_ : ndarray of shape (n_samples,)
-        Leave-one-out log density of every sample's target, in nats and the units of the target; of several the joint
-        one.
+        Leave-one-out log density of every sample's target, in nats and in the units of the target. For several
+        targets it is their joint density.
     %(pareto_k_)s
     %(rhat_)s
     %(ess_)s
@@ -135,8 +136,8 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
     %(converged_)s
     %(posterior_)s
     target_ : ndarray of shape (n_samples,) or (n_outputs, n_samples)
-        The standardized training target. Of counts (n_fields, n_samples): counts, trials if there are any, offsets;
-        where `design` names tasks or precisions: numbers, positions of tasks, precisions.
+        The standardized training target. For counts, of shape (n_fields, n_samples): counts, trials if there are any,
+        and offsets. If `design` names tasks or precisions, its rows are numbers, positions of tasks, and precisions.
     %(training_kernels_)s
     %(pseudo_samples_)s
     %(landmark_loss_)s
@@ -151,8 +152,8 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
 
     See Also
     --------
-    GPMKLClassifier : The same model of classes.
-    bayesmkl.bemkl.BEMKLRegressor : Weights of samples that all kernels share, by variational inference.
+    GPMKLClassifier : The same model for classes.
+    bayesmkl.bemkl.BEMKLRegressor : A model whose kernels share sample weights, fitted by variational inference.
 
     References
     ----------
@@ -232,8 +233,8 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
             return found
         if not isinstance(found, str) or found not in LIKELIHOODS:
             raise ValueError(
-                f"`likelihood` must be one of {', '.join(map(repr, LIKELIHOODS))}, or an object of these of "
-                f"bayesmkl.outcomes; got {shown(found)}. Of labels, grades and times there are "
+                f"`likelihood` must be one of {', '.join(map(repr, LIKELIHOODS))}, or one of these objects of "
+                f"bayesmkl.outcomes; got {shown(found)}. For labels, grades and times use "
                 "GPMKLClassifier, GPMKLOrdinalClassifier and GPMKLSurvival."
             )
         named = LIKELIHOODS[found]
@@ -246,8 +247,8 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
         ----------
         %(X:training)s
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
-            Targets. Several share the kernel weights, and have noise of their own. Counts are whole numbers that are
-            not negative; with "beta-binomial" the columns are the numbers of successes and of trials.
+            Targets. Several targets share the kernel weights; each has its own noise. Counts must be whole numbers
+            and not negative. With "beta-binomial" the columns are the numbers of successes and of trials.
         %(sample_weight)s
 
         Returns
@@ -294,8 +295,8 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
             return stack, numbers
         if self.design_ is not None and self.design_.precision_column is not None:
             raise ValueError(
-                "`precision_column` must be None but with normal and Student t noise; got "
-                f"{shown(self.design.precision_column)} with counts. Numbers of trials are a column of `y` with "  # type: ignore[union-attr]
+                "`precision_column` must be None except with normal and Student t noise; got "
+                f"{shown(self.design.precision_column)} with counts. Put numbers of trials into a column of `y` with "  # type: ignore[union-attr]
                 '"beta-binomial".'
             )
         assert isinstance(likelihood, Rated)
@@ -428,8 +429,8 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
         if n_far:
             warn_user(
                 f"GPMKLRegressor predicts means of counts up to {mean.max():.2g} for {n_far} rows, more than {FAR:g} "
-                f"times the largest of training, {largest:g}: their log rates are hardly known, and a few large ones "
-                'make the mean. Use likelihood="negative-binomial", or `predict_latent`.',
+                f"times the largest training count, {largest:g}. Their log rates are very uncertain, so a few large "
+                'draws dominate the mean. Use likelihood="negative-binomial", or `predict_latent`.',
                 UserWarning,
             )
 
@@ -440,12 +441,12 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
         ----------
         %(X)s
         return_std : bool, default=False
-            Also return standard deviations of the target, its noise included.
+            Whether to also return standard deviations of the target, including its noise.
 
         Returns
         -------
         mean : ndarray of shape (n_rows,) or (n_rows, n_outputs)
-            Predictive mean, in the units of the target; of "beta-binomial" the probability of a success.
+            Predictive mean, in the units of the target; with "beta-binomial" the probability of a success.
         %(std)s
 
         Raises
@@ -458,7 +459,7 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
         Warns
         -----
         UserWarning
-            If means of counts are far beyond those of training, which those of hardly known log rates can be.
+            If predicted mean counts are far above the training counts, which happens for very uncertain log rates.
         """
         check_is_fitted(self, "posterior_")
         counts, likelihood = self._OUTCOME == "counts", self.likelihood_

@@ -100,7 +100,7 @@ def _checked_groups(groups: Any) -> Any:
     is_list = isinstance(groups, Sequence | np.ndarray) and not isinstance(groups, str | bytes)
     if not is_list and not isinstance(groups, Mapping) and groups not in ("view", "kernel"):
         raise ValueError(
-            '`kernel_prior.groups` must be "view", "kernel", a sequence of names, one for each kernel, or a dict of '
+            '`kernel_prior.groups` must be "view", "kernel", a sequence with one name for each kernel, or a dict of '
             f"names of kernels or views; got {shown(groups)}."
         )
     return tuple(groups) if is_list else groups
@@ -137,7 +137,7 @@ def of_kernels(
     if len(groups) != len(names):
         n_own = sum(name != TOGETHER for name in names)  # "views together" needs no name
         raise ValueError(
-            f"`kernel_prior.groups` must have a name for each of the {n_own} kernels; got {len(groups)}."
+            f"`kernel_prior.groups` must have one name for each of the {n_own} kernels; got {len(groups)}."
         )
     chosen = np.asarray(groups) if kept is None else np.asarray(groups)[kept]
     group = np.unique(chosen, return_inverse=True)[1]
@@ -158,7 +158,7 @@ def check_learned(model: BaseGPMKL, bank: KernelBank) -> None:
         if is_so:
             raise ValueError(
                 f"`{name}` {wanted} with a Gaussian whose width is learned, since its kernel changes with the width. "
-                "Give it one: Gaussian(relative_width=1)."
+                "Fix the width: Gaussian(relative_width=1)."
             )
 
 
@@ -186,7 +186,7 @@ def warn_of_unlearned(bank: KernelBank) -> None:
             )
     if lines:
         warn_user(
-            "Some widths cannot be learned, and keep their prior:\n" + "\n".join(lines), KernelQualityWarning
+            "Some widths cannot be learned and keep their prior:\n" + "\n".join(lines), KernelQualityWarning
         )
 
 
@@ -198,14 +198,14 @@ def _listed(groups: Mapping[str, Any], names: Sequence[Any], views: Sequence[Any
             positions = [m for m in range(len(names)) if member in (names[m], views[m])]
             if not positions:
                 raise ValueError(
-                    f"`kernel_prior.groups` must name kernels or views; {group!r} has {shown(member)}, and kernels "
-                    f"are {shown(list(names)[:5])}."
+                    f"`kernel_prior.groups` must name kernels or views; group {group!r} has {shown(member)}, but the "
+                    f"kernels are {shown(list(names)[:5])}."
                 )
             for m in positions:
                 if found.setdefault(m, group) != group:
                     raise ValueError(
-                        f"`kernel_prior.groups` must have every kernel in one group; {names[m]!r} is in {found[m]!r} "
-                        f"and {group!r}."
+                        f"`kernel_prior.groups` must put every kernel into one group; {names[m]!r} is in both "
+                        f"{found[m]!r} and {group!r}."
                     )
     return [f"group {found[m]}" if m in found else f"kernel {m}" for m in range(len(names))]
 
@@ -221,98 +221,98 @@ def _is_of_numpyro(value: object) -> bool:
 GPMKL = ESTIMATOR | entries(
     r"""
     kernels : KernelBank, "precomputed" or None, default=None
-        A bank is cloned and fitted on `X`. With "precomputed", `X` is a stack of kernels of shape
+        A bank is cloned and fitted to `X`. With "precomputed", `X` is a stack of kernels of shape
         (n_samples, n_train, n_kernels), or (n_samples, n_train) for one kernel. None is
         ``KernelBank(scale=True)``, which standardizes numbers and compares categories of a DataFrame by agreement.
-        Of classifiers of two classes and of regression with normal noise the
-        bank may have `landmarks`. It gets 256 of them by itself for more than 3000 samples, see `inference`.
+        The bank may have `landmarks` in binary classification and in regression with normal noise. With more than
+        3000 samples it gets 256 landmarks automatically; see `inference`.
     missing_views : {"error", "integrate", "impute"}, default="error"
-        Meaning of NaN in `X`. "error": raise an error. "integrate": samples lack views, in training and predictions
-        alike: all columns of a view are NaN, or the row and column of a precomputed kernel; what a kernel adds to the
-        score of such a sample is a function of a point that is not known, but for what its other views tell of it.
-        Kernels are centered on the samples that have their view then.
-        "impute": the same, and NaN in some but not all columns of a view is replaced by means of the columns in
-        training.
+        What NaN in `X` means. "error": raise an error. "integrate": a sample lacks a view if all columns of the view
+        are NaN, or if its row and column of a precomputed kernel are NaN. This holds in training and in predictions.
+        The model treats the missing view as an unknown point, which it infers from the other views of the sample, and
+        centers each kernel on the samples that have its view. "impute": as "integrate"; if only some columns of a
+        view are NaN, they are replaced by the training means of the columns.
     together : bool, default=True
-        Whether functions of two views at once are a part of the score, "views together", where there are two views at
-        least. Its kernel is the sum over pairs of views of the products of their centered kernels, so that averages
-        over one view, as it is in training, are zero. It has one weight, and a line of its own in all tables; see
-        :func:`bayesmkl.posterior.interaction_table`. Samples that lack views have the pairs that are there. Not with
-        256 linear kernels or more, and nothing else.
+        Whether the score includes interactions of two views, a part named "views together". It needs at least two
+        views. Its kernel sums the products of the centered kernels over all pairs of views, so that the interaction
+        averages to zero over each view of the training samples. The part has one weight, and its own line in all
+        tables; see :func:`bayesmkl.posterior.interaction_table`. A sample that lacks views contributes the pairs it
+        has. A bank of 256 or more kernels that are all linear does not get this part.
     kernel_views : sequence of str, default=None
-        Names of the views of precomputed kernels, one for each. None: each kernel is its own view.
+        View of each precomputed kernel. None: each kernel is its own view.
     intercept_std : float, default=3.0
         Prior standard deviation of the intercept.
     design : Design, default=None
-        Which columns of `X` are covariates, say the group of a sample, or are offsets of the score.
+        Which columns of `X` are covariates, groups or offsets of the score.
     inference : "marginal" or Marginal, default="marginal"
-        Options of the draws of hyperparameters, as in ``inference=Marginal(n_points=1024)``.
+        How hyperparameters are drawn, as in ``inference=Marginal(n_points=1024)``.
     random_state : int, default=None
-        Seed of the draws. None is a fixed seed.
+        Seed of the draws. None uses a fixed seed.
 
     kernel_shares_, kernel_shares_std_ : ndarray of shape (n_kernels,)
         Posterior mean and standard deviation of each kernel's share of the variance of the scores over the training
-        samples, :math:`\operatorname{Cov}(f_m, f) / \operatorname{Var}(f)`: the numbers to read first. Means sum to
-        one; where parts of the score offset each other a share can be negative.
+        samples, :math:`\operatorname{Cov}(f_m, f) / \operatorname{Var}(f)`. Read these numbers first. The means sum
+        to one. A share can be negative if parts of the score cancel each other.
     kernel_weights_, kernel_weights_std_ : ndarray of shape (n_kernels,)
         Posterior mean and standard deviation of :math:`w_m`.
     design_ : FittedDesign or None
-        What was learned of the columns of `design`.
+        What the model learned about the columns of `design`.
     effects_ : ndarray of shape (n_effects,) or (n_outputs, n_effects)
-        Posterior mean coefficients of covariates, which are standardized, and of the levels of groups, in the units
-        that the likelihood sees; see :func:`bayesmkl.posterior.effect_table`.
+        Posterior mean coefficients of the standardized covariates and of the levels of groups, in the units that the
+        likelihood uses; see :func:`bayesmkl.posterior.effect_table`.
     sample_weight_ : ndarray of shape (n_samples,) or None
-        Weights of the training samples, where they are not all one; those of weight zero are left out, and those of
-        numbers have a mean of at most about one.
+        Weights of the training samples; None if all are one. Samples of weight zero are left out. Weights of targets
+        that are numbers have a mean of at most about one.
     sample_weight : array-like of shape (n_samples,), default=None
-        How often samples count: weight 2 equals a duplicated sample, weight 0 removes it. The density of a target is
-        raised to the power of its weight, and kernels of a bank, standardization and shares count it so often;
-        weights of a sum of twice the number of samples say that twice as much is known. Numbers and observed times
-        under noise of unknown size are an exception, since copies of them look like measurements without noise:
-        weights of a mean above 1.05 are divided by it, with a warning. Of a sample that lacks views the copies lack
-        the same: their lost points are one. None: once each.
+        How often each sample counts: weight 2 equals a duplicated sample, weight 0 removes it. The density of a
+        target is raised to the power of its weight. The kernels of a bank, standardization and shares use the weights
+        too. Weights that sum to twice the number of samples mean twice as much data. There is one exception, for
+        numbers and observed times under noise of unknown size, because copies look like measurements without noise.
+        If the mean of their weights is above 1.05, the weights are divided by it, with a warning. Copies of a sample
+        that lacks views share the same unknown points. None: every sample counts once.
     group_labels_ : tuple of GroupLabels
         Labels of groups that are text.
     log_evidence_ : float
-        Log evidence of the model in nats, hyperparameters integrated out; NaN of chains and of more than two classes.
-        By a lower bound with landmarks. Models of each of several classes against the rest count every label once per
-        class: differences of what they add up to are no Bayes factors. Compare `elpd_i_`.
+        Log evidence of the model in nats, with hyperparameters integrated out. NaN for chains and for more than two
+        classes. With landmarks it is computed from a lower bound. Do not add up the evidence of one-versus-rest
+        models: every label would count once per class, so differences would not be Bayes factors. Compare `elpd_i_`.
     pareto_k_ : float
-        Pareto :math:`\hat k` of the importance weights: below 0.5 posterior moments are reliable, above 0.7 nothing
-        is. NaN of chains.
+        Pareto :math:`\hat k` of the importance weights. Below 0.5 posterior moments are reliable; above 0.7 no result
+        is reliable. NaN for chains.
     rhat_ : float
-        The largest :math:`\hat R` of the hyperparameters of chains; NaN without several.
+        The largest :math:`\hat R` of the hyperparameters; NaN unless there are several chains.
     ess_ : float
-        Number of independent draws from the posterior that those of the hyperparameters are worth.
+        Effective number of independent draws of the hyperparameters.
     share_mcse_ : float
-        The largest Monte Carlo error, a standard deviation, of all `kernel_shares_` and of the ends of their 94 %
-        intervals. NaN of chains.
+        The largest Monte Carlo standard error of `kernel_shares_` and of the ends of their 94 % intervals. NaN for
+        chains.
     unconverged_ : float
-        Posterior probability of the points whose evidence is not known, because its approximation did not converge.
+        Posterior probability of the points at which the approximation of the evidence did not converge.
     n_evaluations_ : int
-        Hyperparameters at which the evidence was evaluated.
+        Number of hyperparameter settings at which the evidence was evaluated.
     outcome_ : Outcome
-        What the weights are like.
+        How reliable the draws are.
     converged_ : bool
-        Whether they can be relied on, and all evidences.
+        Whether the draws and all evidence values are reliable.
     posterior_ : HyperDraws
-        Equally likely draws of kernel weights and parameters of the likelihood, with shares and a draw of the scores.
+        Equally likely draws of kernel weights and likelihood parameters, each with its shares and a draw of the
+        scores.
     training_kernels_ : ndarray of shape (n_kernels, n_samples, n_samples) or None
-        Precomputed training kernels, which predictions need; None where a bank evaluates them. With missing views
-        they are centered.
+        Precomputed training kernels, which predictions need; None if a bank evaluates them. With missing views they
+        are centered.
     pseudo_samples_ : PseudoSamples or None
-        The few samples by which predictions are made where a bank has `landmarks`; `posterior_` is of these.
+        The few samples from which a bank with `landmarks` predicts; `posterior_` refers to these.
     landmark_loss_ : float
         Part of the prior variance of the scores, over the training samples, that landmarks cannot represent; 0
-        without landmarks. Where it is large, more landmarks make better predictions.
+        without landmarks. If it is large, more landmarks give better predictions.
     present_ : ndarray of bool of shape (n_kernels, n_samples) or None
-        Mask of training samples that have the view of each kernel; None with ``missing_views="error"``.
+        Whether each training sample has the view of each kernel; None with ``missing_views="error"``.
     kernel_centers_ : KernelCenters or None
-        Means of the kernels that are subtracted from them; None with ``missing_views="error"``.
+        Means that are subtracted from the kernels; None with ``missing_views="error"``.
     predictability_ : ndarray of shape (n_views,) or None
-        Part of the variance of each view, in the feature spaces of its kernels, that the other views tell: 0 where
-        they have nothing to do with it. None with ``missing_views="error"``. Precomputed kernels that the same
-        training samples lack are of one view.
+        Part of the variance of each view, in the feature spaces of its kernels, that the other views predict; 0 if
+        they are unrelated. None with ``missing_views="error"``. Precomputed kernels that the same training samples
+        lack count as one view.
 
     ValueError:X
         If `X` does not have the columns of the training samples, or kernels of another shape, or holds NaN or
@@ -322,7 +322,7 @@ GPMKL = ESTIMATOR | entries(
     MemoryError
         If the draws of all parts of the scores do not fit into memory.
     ConvergenceWarning
-        If the importance weights have a heavy tail, chains disagree, or the evidence of some points is not known.
+        If the importance weights have a heavy tail, chains disagree, or the evidence did not converge at some points.
     KernelQualityWarning
         If kernels are near-identity, duplicate, indefinite, asymmetric or badly scaled.
     """
@@ -363,13 +363,13 @@ def counted(
     if model._is_precomputed():
         raise ValueError(
             "`sample_weight` must be above zero with precomputed kernels, whose columns are the training samples; "
-            f"got {int((counts == 0.0).sum())} zeros. Leave rows and columns of these samples out."
+            f"got {int((counts == 0.0).sum())} zeros. Remove the rows and columns of these samples."
         )
     kept = np.flatnonzero(counts)
     if len(kept) < 2:
         raise ValueError(
             f"`sample_weight` must be above zero for at least two samples; got {n_samples - 1} zeros of {n_samples}. "
-            "Weights of zero leave samples out."
+            "A weight of zero removes a sample."
         )
     if _length(y) == n_samples:  # an error is due otherwise, and not of this
         y = _safe_indexing(y, kept)
@@ -397,7 +397,7 @@ def of_numbers(counts: np.ndarray | None, groups: list[np.ndarray], what: str = 
         return counts
     warn_user(
         f"`sample_weight` should have a mean of 1{what}; got {mean:.4g}. Copies of a number look like measurements "
-        f"without noise, so that all weights were divided by {mean:.4g}. Pass `sample_weight / {mean:.4g}`.",
+        f"without noise, so all weights were divided by {mean:.4g}. Pass `sample_weight / {mean:.4g}`.",
         UserWarning,
     )
     return None if np.allclose(counts, mean) else counts / mean

@@ -47,13 +47,13 @@ WIDEST = 40.0  # distance in which a quantile is looked for, in standardized log
 class GPMKLSurvival(BaseGPMKL):
     r"""Survival analysis by a sum of Gaussian processes, one for each kernel, with inferred weights.
 
-    As `GPMKLRegressor`, of the logarithm of a time that for some samples is known to lie in an interval only: after
-    the last visit (censored), between two visits, before the first; and of samples that came under observation late.
-    With an accelerated failure time,
+    The model is that of `GPMKLRegressor` for the logarithm of a time. For some samples the time may only be known to
+    lie in an interval: after the last visit (censored), between two visits, or before the first. Samples may also
+    have come under observation late (delayed entry). In an accelerated failure time model,
 
     .. math:: \log T_i = f_i + \sigma \epsilon_i ,
 
-    the score multiplies the time scale [1]_; with a piecewise constant hazard it is a log hazard ratio,
+    the score shifts the log time [1]_; in a model with a piecewise constant hazard it is a log hazard ratio,
     :math:`\lambda_i(t) = \lambda_{j(t)} e^{f_i}` [2]_.
 
     Parameters
@@ -61,11 +61,11 @@ class GPMKLSurvival(BaseGPMKL):
     %(kernels)s
     %(views)s
     likelihood : str, FailureTime or PiecewiseHazard, default="log-logistic"
-        "log-normal", "log-logistic", "weibull" or "piecewise-hazard"; the breaks of the last are at quantiles of the
-        events. Objects of :mod:`bayesmkl.outcomes` have their own priors, and breaks in units of the mean
-        time to an event (times at risk of all samples over the number of events).
+        Distribution of the times: "log-normal", "log-logistic", "weibull", or "piecewise-hazard", whose breaks are
+        quantiles of the event times. Pass an object of :mod:`bayesmkl.outcomes` to choose its priors and breaks; its
+        breaks are in units of the mean time to an event (total time at risk divided by the number of events).
     kernel_prior : str, prior of `bayesmkl.gp` or numpyro.distributions.Distribution, default="nested"
-        Prior of the weights, in units of the standard deviation that log times have without features, or of log
+        Prior of the weights, in units of the standard deviation of log times in a model without features, or of log
         hazard ratios; see `GPMKLRegressor`.
     %(design)s
     %(missing_views)s
@@ -82,22 +82,22 @@ class GPMKLSurvival(BaseGPMKL):
     %(kernel_shares_, kernel_shares_std_)s
     %(kernel_weights_, kernel_weights_std_)s
     log_time_mean_, log_time_scale_ : float
-        Location and standard deviation by which log times were standardized: those of a model without features; of
-        hazards the log of the mean time to an event, and 1.
+        Location and standard deviation that standardize log times, from a model without features. With a piecewise
+        hazard they are the log of the mean time to an event, and 1.
     intercept_ : float
         Posterior mean of the intercept.
     dual_coef_ : ndarray of shape (n_kernels, n_samples)
-        Posterior mean weights of the training samples in each kernel's part.
+        Posterior mean weights of the training samples for each kernel.
     %(design_)s
     %(effects_)s
     %(sample_weight_)s
     %(group_labels_)s
     %(log_evidence_)s
     elpd_i_ : ndarray of shape (n_samples,)
-        Leave-one-out log density of every observed time, in nats and its own units, or log probability of what is
-        known of it.
+        Leave-one-out log density of every observed time, in nats and in the units of the times; for other samples,
+        the log probability of the interval that contains the time.
     likelihood_ : FailureTime or PiecewiseHazard
-        Of a standardized log time given its score.
+        Likelihood of a standardized log time given its score.
     parameters_ : dict of str to float
         Posterior means of the parameters of the likelihood.
     %(pareto_k_)s
@@ -110,7 +110,7 @@ class GPMKLSurvival(BaseGPMKL):
     %(converged_)s
     %(posterior_)s
     target_ : ndarray of shape (3, n_samples)
-        Standardized logarithms of the ends of the intervals of the training times, and of their entries.
+        Standardized logarithms of the lower and upper ends of the training intervals, and of the entry times.
     %(event_times_)s
     %(training_kernels_)s
     %(pseudo_samples_)s
@@ -126,8 +126,8 @@ class GPMKLSurvival(BaseGPMKL):
 
     See Also
     --------
-    GPMKLRegressor : Numbers and counts.
-    bayesmkl.evaluation.concordance_index : What risks are scored by.
+    GPMKLRegressor : The same model for numbers and counts.
+    bayesmkl.evaluation.concordance_index : The score of predicted risks.
 
     References
     ----------
@@ -221,11 +221,10 @@ class GPMKLSurvival(BaseGPMKL):
         ----------
         %(X:training)s
         y : structured array of shape (n_samples,), or DataFrame or array of shape (n_samples, 2)
-            A boolean field or column, whether the event was observed (columns may hold 1 and 0), and one of numbers,
-            the time to it or to censoring, of any names and in any order. Or the fields "lower" and "upper" of
-            intervals, which are equal of an observed time;
-            `upper` is infinite of a censored one. A field "entry" has the times at which samples came under
-            observation.
+            Two fields or columns, with any names and in any order: booleans that mark observed events (columns may
+            hold 1 and 0), and numbers, the time to the event or to censoring. Or the fields "lower" and "upper" of
+            intervals: they are equal for an observed time, and `upper` is infinite for a censored one. An optional
+            field "entry" holds the times at which samples came under observation.
         %(sample_weight)s
 
         Returns
@@ -305,7 +304,7 @@ class GPMKLSurvival(BaseGPMKL):
         Returns
         -------
         ndarray of shape (n_rows,)
-            Posterior mean log hazard ratio, or with an accelerated failure time the mean score times minus one.
+            Posterior mean log hazard ratio; with an accelerated failure time, minus the posterior mean score.
 
         Raises
         ------
@@ -318,7 +317,7 @@ class GPMKLSurvival(BaseGPMKL):
         return -score if self.likelihood_.rises else score  # type: ignore[attr-defined]
 
     def predict_survival_function(self, X: Samples, times: Any = None, ci_prob: float | None = None) -> Any:
-        """Predict the probability that the event is later than some times.
+        """Predict the probability that the event happens after each of the given times.
 
         Parameters
         ----------
@@ -361,7 +360,7 @@ class GPMKLSurvival(BaseGPMKL):
         return survival, lower, upper
 
     def predict_quantile(self, X: Samples, q: float = 0.5) -> np.ndarray:
-        """Predict the time until which the event has happened with some probability.
+        """Predict the time by which the event has happened with probability `q`.
 
         Parameters
         ----------
@@ -371,7 +370,8 @@ class GPMKLSurvival(BaseGPMKL):
         Returns
         -------
         ndarray of shape (n_rows,)
-            Times, in the units of those of training. Beyond all of these they rest on the likelihood alone.
+            Times, in the units of the training times. Beyond the largest training time they rest on the likelihood
+            alone.
 
         Raises
         ------
@@ -391,7 +391,7 @@ class GPMKLSurvival(BaseGPMKL):
         return self._in_units(0.5 * (lower + upper))[:, 0]
 
     def score(self, X: Samples, y: Targets) -> float:
-        """Return the concordance of predicted risks and times, as `bayesmkl.evaluation.concordance_index`.
+        """Return the concordance index of predicted risks and times (see `bayesmkl.evaluation.concordance_index`).
 
         Parameters
         ----------
@@ -401,7 +401,7 @@ class GPMKLSurvival(BaseGPMKL):
         Returns
         -------
         float
-            Part of the pairs whose order is known that is predicted; 0.5 is that of a guess.
+            Fraction of the comparable pairs whose order is predicted correctly; guessing gives 0.5.
 
         Raises
         ------
