@@ -22,7 +22,9 @@ def write(folder: Path, **arrays: np.ndarray) -> None:
 
 def test_several_forms_of_the_same_are_refused(tmp_path: Path) -> None:
     write(tmp_path, kernels=KERNELS, kernel_01=KERNELS[1])
-    with pytest.raises(ValueError, match=re.escape("kernels.npy, kernel_01.npy, and only one form may be present")):
+    with pytest.raises(
+        ValueError, match=re.escape("kernels.npy, kernel_01.npy, and only one form may be present")
+    ):
         load_kernels(tmp_path)
     (tmp_path / "kernels.npy").unlink()
     np.savetxt(tmp_path / "kernel_1.csv", KERNELS[2], delimiter=",")

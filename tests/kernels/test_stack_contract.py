@@ -541,7 +541,9 @@ def test_parts_fulfil_the_contract_of_the_whole(case):
 
 
 def test_every_contraction_has_a_check():
-    assert members(Stack) - {"shape", *SHAPE, "nbytes", "present", "storage", "learned", "moving"} == set(CHECKS)
+    assert members(Stack) - {"shape", *SHAPE, "nbytes", "present", "storage", "learned", "moving"} == set(
+        CHECKS
+    )
 
 
 @pytest.mark.heavy
