@@ -442,7 +442,7 @@ def test_rows_that_cannot_be_compared_are_named(fits):
             lambda: contrast(GPMKLRegressor("precomputed", inference=FEW).fit(kernels, Y), rows, rows),
             "precomputed kernels, which do not show",
         ),
-        (lambda: contrast(*fits("bemkl absent views"), rows), "all views of a BEMKLRegressor"),
+        (lambda: contrast(*fits("bemkl absent views"), rows), "all views with a BEMKLRegressor"),
     ]
     for call, message in cases:
         with pytest.raises(ValueError, match=message):

@@ -337,7 +337,7 @@ def test_netcdf_round_trip_is_identical(name, request, tmp_path):
 
 
 def test_unreadable_files_are_named(binary_model, tmp_path):
-    with pytest.raises(FileNotFoundError, match="`path` must be a NetCDF file; there is none"):
+    with pytest.raises(FileNotFoundError, match="`path` must be a NetCDF file; there is no file"):
         load_posterior(tmp_path / "nowhere.nc")
     path = tmp_path / "posterior.nc"
     save_posterior(binary_model, path, n_draws=50)

@@ -405,7 +405,7 @@ def test_bemkl_by_nuts_has_them_too():
         ({"concentration": -1.0}, r"`kernel_prior.concentration` must be"),
         ({"groups": "views"}, r"`kernel_prior.groups` must be \"view\", \"kernel\", a sequence"),
         ({"groups": {"a": ["v9"]}}, "`kernel_prior.groups` must name kernels or views; group 'a' has 'v9'"),
-        ({"groups": {"a": ["all"], "b": "all"}}, "'linear · all' is in 'a' and 'b'"),
+        ({"groups": {"a": ["all"], "b": "all"}}, "'linear · all' is in both 'a' and 'b'"),
     ],
 )
 def test_priors_that_are_none(options, message):
