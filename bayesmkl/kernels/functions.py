@@ -266,7 +266,7 @@ class Gaussian(ScaledKernel):
     width : float, "learn" or "each", default=None
         The width :math:`w`, in the units of the features; 1 if no other scale is given. "learn": a Gaussian process
         infers one width together with the kernel weights. "each": it infers one width for every feature, so units of
-        features do not matter. Only estimators of :mod:`bayesmkl.gp` can learn widths. A bank without a model
+        features do not matter. Only estimators of `bayesmkl.gp` can learn widths. A bank without a model
         evaluates the kernel at the prior median of its width.
     gamma : float, default=None
         Alternatively the factor in :math:`\exp(-\gamma \|x-z\|^2)`; :math:`\gamma = 1/(2 w^2)`.
