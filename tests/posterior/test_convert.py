@@ -436,8 +436,7 @@ def test_other_library_forest_plot_draws_every_kernel(binary_model):
 
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="arviz 1.x needs Python 3.12")
 def test_other_library_arviz_itself(binary_model):
-    import arviz
-
+    arviz = pytest.importorskip("arviz", reason="arviz joins what is installed here")
     tree = to_datatree(binary_model, 100, random_state=0)
     table = arviz.summary(tree, var_names=["kernel_weights"], ci_prob=0.94, kind="stats")
     assert len(table) == len(binary_model.kernel_names_)
