@@ -1,7 +1,7 @@
 """Seconds of the processor that default models take, and their peers, by the number of samples: the users' table.
 
-Features are those of wdbc (labels) and of Friedman's first function with ten features (numbers), beyond 569 samples
-those of ringnorm. scikit-learn's Gaussian processes have a sum of three Gaussian kernels, each with a factor and a
+Labels are those of wdbc, or of ringnorm where wdbc has too few samples; numbers are Friedman's first function of ten
+features. scikit-learn's Gaussian processes have a sum of three Gaussian kernels, each with a factor and a
 width that are learned, and noise; forests have their defaults. All run on one thread, one after the other.
 """
 
@@ -28,11 +28,7 @@ from bayesmkl import GPMKLClassifier, GPMKLRegressor, load_model, save_model
 from bayesmkl.datasets import load_wdbc, make_ringnorm
 
 SIZES, FAST_SIZES, LARGE = (100, 200, 400), (60,), (1000, 2000)
-WIDTHS = (
-    0.5,
-    1.0,
-    2.0,
-)  # where scikit-learn's widths begin, in units of the root of twice the number of features
+WIDTHS = (0.5, 1.0, 2.0)  # where those of scikit-learn begin, in roots of twice the number of features
 N_NEW = 100
 HEADERS = ["samples", "model", "fit", "of its peer", "first prediction", "further", "save", "load"]
 

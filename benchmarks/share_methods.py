@@ -2,7 +2,7 @@
 
 Data are the targets of `share_coverage.py`, where the part of each view is known. GPMKL and BEMKL have their default
 kernels, per view; `explained` of `view_table` is compared with the true part of the variance of the target.
-Permutation importance is that of scikit-learn's support vector regression, refitted to 100 bootstrap samples and
+Permutation importance is computed for scikit-learn's support vector regression, refitted to 100 bootstrap samples and
 scored on the samples left out. A view is permuted as a whole. The importance of a view in an additive function is
 twice its variance, so importances divided by their sum are compared with the true shares. Widths are relative to
 what all views explain.

@@ -209,11 +209,8 @@ def _unseen(fitted: FittedBEMKL, X: Any, y: Any) -> tuple[Any, Any, str]:
     bank = fitted.estimator.kernel_bank_
     if bank is None or is_sparse(bank.X_train_) or bank.X_train_ is bank.landmarks_:
         return X, y, ""
-    columns, both = (
-        bank._used_columns(),
-        (bank.X_train_, fitted.estimator._validate_rows(fitted.transform(X))),
-    )
-    known, given = ([row.tobytes() for row in table[:, columns] + 0.0] for table in both)
+    columns, rows = bank._used_columns(), fitted.estimator._validate_rows(fitted.transform(X))
+    known, given = ([row.tobytes() for row in table[:, columns] + 0.0] for table in (bank.X_train_, rows))
     different = set(known)
     are_new = np.array([row not in different for row in given])
     if are_new.all() or len(different) < DIFFERENT * len(known):

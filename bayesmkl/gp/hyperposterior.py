@@ -782,10 +782,8 @@ def measure_sides(model: Hypermodel, mode: Mode) -> Mode:
     for side, j in np.ndindex(scales.shape):
         at = mode.coordinates + (2 * side - 1) * FAR_STEP * root[j]
         try:
-            fallen = (
-                mode.point.log_density
-                - evaluate_height(model, at, mode.point.sites, tol=LOOSE)[0].log_density
-            )
+            point, _ = evaluate_height(model, at, mode.point.sites, tol=LOOSE)
+            fallen = mode.point.log_density - point.log_density
         except np.linalg.LinAlgError:
             fallen = np.inf
         scales[side, j] = np.clip(FAR_STEP / np.sqrt(2.0 * max(fallen, 1e-9)), *SIDES)

@@ -735,7 +735,9 @@ def widths_section(fitted: FittedBEMKL) -> list[checks.Section]:
     has_tasks = design is not None and design.has_tasks
     if is_so or has_tasks or is_sparse(bank.X_train_) or not 1 < (codes[columns] == 0).sum() <= MOST_WIDTHS:
         return []
-    kernels = [Gaussian(width="each"), Linear(), *[Overlap()] * bool((codes[columns] == 2).any())]
+    kernels: list[Any] = [Gaussian(width="each"), Linear()]
+    if (codes[columns] == 2).any():
+        kernels.append(Overlap())
     refits = ProcessRefits(fitted)
     other = refits.of_one_view(kernels, columns)
     values = other.ahead_of(refits.own)
@@ -752,7 +754,7 @@ def widths_section(fitted: FittedBEMKL) -> list[checks.Section]:
             f"`model.set_params(kernels=KernelBank({kernels}, scale=True), views={views})`, and fit again. "
             "`feature_table` then says which columns matter."
         )
-    ADVICE[estimator] = estimator.posterior_, advice * is_better
+    ADVICE[estimator] = estimator.posterior_, advice if is_better else ""
     verdict = "caution" if is_better else "good"
     return [checks.Section("widths", "Views and widths", values, lines, verdict, advice)]
 

@@ -153,12 +153,11 @@ class LearnedStack(Stack):
             for one, widths in self.by_kernel(values):
                 one.evaluate(widths, kernels[one.kernel])
             if own is not None:
-                pairs = partial(enumerate, kernels[:-1])
-                own = (
-                    ViewKernels.learn(pairs, own.views, own.shares[0], own.weights)
-                    if train is None
-                    else train._at(values, None)[2]
-                )
+                if train is not None:
+                    own = train._at(values, None)[2]
+                else:
+                    pairs = partial(enumerate, kernels[:-1])
+                    own = ViewKernels.learn(pairs, own.views, own.shares[0], own.weights)
                 kernels[-1] = self._product(own, kernels, np.zeros(kernels.shape[:2]), values, train)[0]
             self._latest = key, DenseStack(kernels), own
         return self._latest
@@ -183,14 +182,12 @@ class LearnedStack(Stack):
         """Return the gradient by log widths from those by kernels that depend on them."""
         _, stack, own = self._at(values, None)
         if own is not None:
-            learned = [one.kernel for one in self.learned]
-            for m, more in zip(
-                learned, own.pull(stack.kernels[:-1], by_kernels[self.n_kernels - 1], learned), strict=True
-            ):
-                by_kernels[m] += more
+            *learned, last = self.moving
+            more = own.pull(stack.kernels[:-1], by_kernels[last], learned)
+            by_kernels = by_kernels | {m: by_kernels[m] + part for m, part in zip(learned, more, strict=True)}
         pulled = [
-            one.pull(own, by_kernels[one.kernel] * stack.kernels[one.kernel])
-            for one, own in self.by_kernel(values)
+            one.pull(widths, by_kernels[one.kernel] * stack.kernels[one.kernel])
+            for one, widths in self.by_kernel(values)
         ]
         return np.concatenate(pulled)
 
