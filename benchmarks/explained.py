@@ -22,7 +22,7 @@ from _posteriors import LEVEL, quietly
 from _report import begin, finish, markdown_table
 from threadpoolctl import threadpool_limits
 
-from bayesmkl import GPMKLClassifier, GPMKLRegressor, KernelBank
+from bayesmkl import GPMKLClassifier, GPMKLRegressor
 from bayesmkl.gp import GPMKLSurvival, Marginal
 from bayesmkl.posterior import view_table
 
@@ -52,19 +52,19 @@ def simulate(kind: str, truth: float, seed: int, n_samples: int, inference: str 
     parts = np.sqrt(truth / (1.0 - truth)) * parts_of(X, views, kind == "rough")
     score = parts.sum(axis=0)
     noisy = score + rng.standard_normal(n_samples)
-    bank = KernelBank("auto", views={f"view {v}": list(map(int, own)) for v, own in enumerate(views)})
+    named = {f"view {v}": list(map(int, own)) for v, own in enumerate(views)}
     model: Any = {"labels": GPMKLClassifier, "times": GPMKLSurvival}.get(kind, GPMKLRegressor)
     y: Any = noisy > 0.0 if kind == "labels" else noisy
     if kind == "times":
         until = score + rng.standard_normal(n_samples) + 0.6
         y = np.rec.fromarrays([noisy <= until, np.exp(np.minimum(noisy, until))], names="event,time")
-    model = model(bank, inference=inference, random_state=seed).fit(X, y)
+    model = model(views=named, inference=inference, random_state=seed).fit(X, y)
     table = view_table(model, LEVEL).set_index("view")
     around = parts - parts.mean(axis=1, keepdims=True)
     own = around @ around.sum(axis=0) / n_samples
     of_samples = np.append(own, own.sum()) / (own.sum() + 1.0)
     of_all = np.append(np.pad(truth * PARTS, (0, len(views) - 2)), truth)
-    names = [*bank.views, "all views"]
+    names = [*named, "all views"]
     return {
         "kind": kind,
         "truth": truth,

@@ -23,7 +23,7 @@ from share_coverage import NOISE_STD, VIEWS, parts_of, shares_of
 from sklearn.svm import SVR
 from threadpoolctl import threadpool_limits
 
-from bayesmkl import BEMKLRegressor, GPMKLRegressor, KernelBank
+from bayesmkl import BEMKLRegressor, GPMKLRegressor
 from bayesmkl.posterior import view_table
 
 METHODS = {"GPMKL": GPMKLRegressor, "BEMKL": BEMKLRegressor, "permutation importance, bootstrapped": None}
@@ -59,7 +59,7 @@ def simulate(seed: int, n_samples: int) -> list[dict[str, Any]]:
         if kind is None:
             ends = permuted(X, y, rng)
         else:
-            model = kind(KernelBank("auto", views=VIEWS), random_state=seed).fit(X, y)
+            model = kind(views=VIEWS, random_state=seed).fit(X, y)
             table = view_table(model).set_index("view").loc[list(VIEWS)]
             ends = table[["explained_lower", "explained_upper"]].to_numpy().T
         seconds = time.process_time() - start

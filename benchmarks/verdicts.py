@@ -43,9 +43,9 @@ LEVELS = (0.0, 0.7)  # correlation of features of null sets
 FAMILIES = ("numbers", "labels", "counts", "times")
 
 
-def bank_of(n_views: int) -> KernelBank:
+def views_of(n_views: int) -> dict[str, list[int]]:
     """Views of two features each."""
-    return KernelBank("auto", views={f"view {v}": [2 * v, 2 * v + 1] for v in range(n_views)})
+    return {f"view {v}": [2 * v, 2 * v + 1] for v in range(n_views)}
 
 
 def with_signal(family: str, seed: int, inference: Any) -> tuple[Any, float]:
@@ -54,7 +54,7 @@ def with_signal(family: str, seed: int, inference: Any) -> tuple[Any, float]:
     X = rng.standard_normal((N_SAMPLES, 4))
     score = SIZE * np.sin(X[:, 0]) + rng.standard_normal(N_SAMPLES)
     y, kind = (score, GPMKLRegressor) if family == "numbers" else (score > 0.0, GPMKLClassifier)
-    return fitted(kind(bank_of(2), inference=inference, random_state=seed), X, y)
+    return fitted(kind(views=views_of(2), inference=inference, random_state=seed), X, y)
 
 
 def without_signal(family: str, seed: int, inference: Any) -> tuple[Any, float]:
@@ -64,19 +64,18 @@ def without_signal(family: str, seed: int, inference: Any) -> tuple[Any, float]:
     common = rng.standard_normal((N_SAMPLES, 1))
     X = np.sqrt(correlation) * common
     X = X + np.sqrt(1.0 - correlation) * rng.standard_normal((N_SAMPLES, 2 * n_views))
-    options: dict[str, Any] = {"inference": inference, "random_state": seed}
-    bank = bank_of(n_views)
+    options: dict[str, Any] = {"views": views_of(n_views), "inference": inference, "random_state": seed}
     if family == "labels":
         y = np.arange(N_SAMPLES) < N_SAMPLES * (0.5 if seed % 2 else 0.3)
-        return fitted(GPMKLClassifier(bank, **options), X, rng.permutation(y))
+        return fitted(GPMKLClassifier(**options), X, rng.permutation(y))
     if family == "counts":
-        return fitted(GPMKLRegressor(bank, likelihood="poisson", **options), X, rng.poisson(3.0, N_SAMPLES))
+        return fitted(GPMKLRegressor(likelihood="poisson", **options), X, rng.poisson(3.0, N_SAMPLES))
     if family == "times":
         times, ends = rng.exponential(1.0, N_SAMPLES), rng.exponential(2.0, N_SAMPLES)
         y = np.zeros(N_SAMPLES, dtype=[("event", bool), ("time", float)])
         y["event"], y["time"] = times <= ends, np.minimum(times, ends)
-        return fitted(GPMKLSurvival(bank, **options), X, y)
-    return fitted(GPMKLRegressor(bank, **options), X, rng.standard_normal(N_SAMPLES))
+        return fitted(GPMKLSurvival(**options), X, y)
+    return fitted(GPMKLRegressor(**options), X, rng.standard_normal(N_SAMPLES))
 
 
 def fitted(model: Any, X: np.ndarray, y: np.ndarray) -> tuple[Any, float]:
@@ -148,13 +147,13 @@ def values(n: int, inference: Any) -> tuple[str, list[dict[str, Any]]]:
         X, new = rng.normal(size=(N_SAMPLES, 4)), rng.normal(size=(1000, 4))
         y, truth = (np.sin(2.0 * Z[:, 0]) + 0.7 * Z[:, 2] + 0.4 * rng.normal(size=len(Z)) for Z in (X, new))
         options: dict[str, Any] = {"inference": inference, "random_state": 0}
-        model = GPMKLRegressor(bank_of(2), missing_views="integrate", **options).fit(X, y)
+        model = GPMKLRegressor(KernelBank(views=views_of(2)), missing_views="integrate", **options).fit(X, y)
         row = {}
         for v in range(2):
             hidden, columns = new.copy(), [2 * v, 2 * v + 1]
             hidden[:, columns] = np.nan
             rest = np.delete(np.arange(4), columns).tolist()
-            other = GPMKLRegressor(KernelBank("auto", views={"rest": rest}), **options).fit(X, y)
+            other = GPMKLRegressor(KernelBank(views={"rest": rest}), **options).fit(X, y)
             known, without, of_refit = (
                 -norm.logpdf(truth, *one.predict(Z, return_std=True)).mean()
                 for one, Z in ((model, new), (model, hidden), (other, new))

@@ -265,6 +265,7 @@ class BaseMKL(BaseEstimator):
     _takes_several_targets: ClassVar[bool] = False  # one per column of `y`
     _takes_sparse: ClassVar[bool] = False  # nothing but kernels looks at samples
     _learns_widths: ClassVar[bool] = False  # kernels are evaluated anew at every width
+    _default_kernels = "auto"
     _takes_landmarks: ClassVar[bool] = False  # kernels between samples and some other points will do
     _streams_rows: ClassVar[bool] = False  # predictions touch kernels only through contractions
 
@@ -484,7 +485,8 @@ class BaseMKL(BaseEstimator):
         keep: dict[str, Any] = {} if of_bank == "error" else {"missing_views": of_bank}
         if self.kernels is None:
             scale = not is_sparse(getattr(X, "values", None))
-            return KernelBank(views="all" if self.views is None else self.views, scale=scale, **keep)
+            views = "all" if self.views is None else self.views
+            return KernelBank(self._default_kernels, views=views, scale=scale, **keep)
         if isinstance(self.kernels, KernelBank):
             self._check_landmarks(self.kernels)
             if not self._learns_widths and some_learn(self.kernels.kernels):

@@ -60,7 +60,7 @@ def new_model(options: Options, seen: pd.DataFrame) -> BaseEstimator:
 
     `seen` has the columns that kernels may see.
     """
-    bank = bank_of(options, [str(name) for name in seen])
+    bank, views = bank_of(options, [str(name) for name in seen])
     made: Any = getattr(
         bemkl if options.method == "bemkl" else gp, runs.estimator_of(options.task, options.method)
     )
@@ -77,7 +77,7 @@ def new_model(options: Options, seen: pd.DataFrame) -> BaseEstimator:
         "--covariate": ("design", design if options.covariate else None),
         "--group": ("design", design if options.group else None),
     }
-    parameters: dict[str, Any] = {"random_state": options.seed}
+    parameters: dict[str, Any] = {"views": views, "random_state": options.seed}
     if options.method == "gpmkl":
         parameters["inference"] = gp.Marginal(n_draws=4 * options.draws)
     known = inspect.signature(made).parameters
@@ -91,13 +91,11 @@ def new_model(options: Options, seen: pd.DataFrame) -> BaseEstimator:
     return made(bank, **parameters)
 
 
-def bank_of(options: Options, columns: Sequence[str]) -> KernelBank:
-    """Return the kernels on the views that options name, of `columns`.
+def bank_of(options: Options, columns: Sequence[str]) -> tuple[KernelBank | None, Any]:
+    """Return the kernels on the views that options name, of `columns`; or None for default ones, and the views.
 
     A view may be named several times, and * and ? stand for any letters.
     """
-    if not options.view and not options.kernels:
-        return KernelBank("auto", views=options.kernels_on, scale=True)
     views: dict[str, list[str]] = {}
     for name, pattern in _pairs("--view", options.view, "NAME=COLUMN, such as mean='mean_*'"):
         found = [c for c in columns if c == pattern] or [c for c in columns if fnmatchcase(c, pattern)]
@@ -120,8 +118,10 @@ def bank_of(options: Options, columns: Sequence[str]) -> KernelBank:
                 f"--kernels {name}={word} names no known kernel; {hint} Python has other kernels."
             )
         of_view[name].append(OWN.get(word, word))
+    if not options.kernels:
+        return None, views or options.kernels_on
     by_view = {name: own or ["auto"] for name, own in of_view.items()}
-    return KernelBank(by_view, views=views or options.kernels_on, scale=True)
+    return KernelBank(by_view, views=views or options.kernels_on, scale=True), None
 
 
 def _pairs(option: str, given: Sequence[str], form: str) -> list[tuple[str, str]]:

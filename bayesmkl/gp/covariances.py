@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from scipy.linalg.blas import daxpy
+from scipy.linalg.blas import daxpy, dger
 from scipy.linalg.lapack import dpstrf
 
 from bayesmkl._numerics.arrays import Array, is_numpy, namespace
@@ -243,11 +243,12 @@ class Additive(NamedTuple):
             combined = stack.combine(own**2 / units)
             found.append(self.tasks.pull(of_tasks, adjoint * combined))
         if self.stack.learned:
-            by_unit = np.outer(self._share, self._share) - np.diag(self._share)
-            moving = {
-                m: own[m] ** 2 / units[m] * (by_kernels + products[m] / units[m] * by_unit)
-                for m in self.stack.moving
-            }
+            share, moving = self._share, {}
+            for m in self.stack.moving:
+                scale = own[m] ** 2 / units[m]
+                moving[m], by_unit = scale * by_kernels, scale * products[m] / units[m]
+                dger(by_unit, share, share, a=moving[m].T, overwrite_a=1)
+                np.einsum("ii->i", moving[m])[...] -= by_unit * share
             found.append(self.stack.pull(of_widths, moving))  # type: ignore[attr-defined]
         return found[0] if len(found) == 1 else namespace(found[0]).concatenate(found)
 

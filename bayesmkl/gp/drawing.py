@@ -28,6 +28,7 @@ from bayesmkl.gp.hyperposterior import (
     evaluate_height,
     evaluate_slope,
     expected_factors,
+    match_slopes,
     measure_sides,
     spread_of,
 )
@@ -42,7 +43,9 @@ STEP = 0.1  # of the finite differences of the gradient at the mode
 FARTHEST = 8.0  # standard deviations of a coordinate that a step may have
 LEAST_CURVATURE = 0.3  # of a coordinate; the prior alone has one
 LEAST_LENGTH = 1e-6  # of the part of the mode that is a direction of its own
-MANY_SIDES = 20  # coordinates, from which on both sides of the mode are measured
+MANY_SIDES = (
+    16  # coordinates, from which on the first density is fitted to more than the curvature at the mode
+)
 MANY_WEIGHTS = 100  # hyperparameters, beyond which importance weights mostly have a heavy tail
 N_MEASURED = 8  # directions of many coordinates, in which the curvature is measured
 
@@ -247,7 +250,7 @@ def draw_hyperparameters(
         and not isinstance(mode.cov, Spread)
         and model.mirror(mode.coordinates) is None
     ):
-        mode = measure_sides(model, mode)
+        mode = match_slopes(model, measure_sides(model, mode), rng)
     enough = options.share_mcse if options.n_points is None else 0.0
     with step_progress(show_progress, "drawing kernel weights", 2 * n_points, "point") as report:
         return draw_importance(model, mode, n_points, rng, report, enough), mode.n_evaluations

@@ -11,6 +11,9 @@ Every draw is weighted by the mixture of all densities that were drawn from, and
 their `k` says whether so many draws are enough. Where u and -u are the same model, densities are those of draws with
 either sign, and moments are taken on one side of the mirror.
 
+From 16 coordinates on, the first density falls to both sides of the mode as the posterior does, and is then fitted to
+slopes of the log posterior where it draws (Cai et al. 2024).
+
 Of many kernels the curvature at the mode is the expected one, the Fisher information of their weights. It is `F F'`
 with few columns, beside the prior's one: data that are few tell few directions from each other. They are found by a
 randomized eigendecomposition (Halko, Martinsson and Tropp 2011), which takes products of the information with some
@@ -18,6 +21,9 @@ directions alone: one sum of all kernels for each, and a Frobenius product with 
 
 References
 ----------
+Cai, D., Modi, C., Pillaud-Vivien, L., Margossian, C. C., Gower, R. M., Blei, D. M. and Saul, L. K. (2024). Batch and
+match: black-box variational inference with a score-based divergence. ICML.
+
 Halko, N., Martinsson, P.-G. and Tropp, J. A. (2011). Finding structure with randomness: probabilistic algorithms for
 constructing approximate matrix decompositions. SIAM Review 53, 217-288.
 """
@@ -99,6 +105,30 @@ class Proposal(NamedTuple):
             mean=self.mean + trust * (mean - self.mean), cov=self.cov + trust * (cov - self.cov)
         )
 
+    def matched(self, coordinates: np.ndarray, slopes: np.ndarray, rate: float) -> Proposal:
+        r"""Return the density whose slopes are next to those of the posterior, or a step of this `rate` towards it.
+
+        The closed form is that of algorithm 1 of Cai et al. (2024): :math:`\Sigma U \Sigma + \Sigma = V`.
+
+        Parameters
+        ----------
+        coordinates : ndarray of shape (n_draws, n_coordinates)
+            Draws from this density as a normal one.
+        slopes : ndarray of shape (n_draws, n_coordinates)
+            Of the log posterior there.
+        rate : float
+        """
+        share, center, slope = rate / (1.0 + rate), coordinates.mean(axis=0), slopes.mean(axis=0)
+        of_slopes = rate * np.cov(slopes.T, bias=True) + share * np.outer(slope, slope)
+        off = self.mean - center
+        lower = np.linalg.cholesky(
+            self.cov + rate * np.cov(coordinates.T, bias=True) + share * np.outer(off, off)
+        )
+        values, vectors = np.linalg.eigh(lower.T @ of_slopes @ lower)
+        half = lower @ vectors * np.sqrt(2.0 / (1.0 + np.sqrt(1.0 + 4.0 * np.maximum(values, 0.0))))
+        cov = half @ half.T
+        return self._replace(mean=self.mean + share * (cov @ slope - off), cov=cov)
+
     def _log_t(self, coordinates: np.ndarray) -> np.ndarray:
         if not len(self.mean):  # the data say nothing in any direction
             return np.zeros(len(coordinates))
@@ -139,18 +169,38 @@ class SkewedProposal(NamedTuple):
 
     def draw(self, n_draws: int, rng: np.random.Generator, sequence: qmc.Sobol) -> np.ndarray:
         """Draw by the next points of a sequence, the closest first."""
-        bent = self.within.draw(n_draws, rng, sequence)
-        below, above = self.scales / self.scales.sum(axis=0)  # probabilities of both sides
-        steps = np.where(
-            ndtr(bent) < below,
-            self.scales[0] * ndtri(np.minimum(0.5 * ndtr(bent) / below, 0.5)),
-            -self.scales[1] * ndtri(np.minimum(0.5 * ndtr(-bent) / above, 0.5)),
-        )
-        return self.mode + steps @ self.root
+        return self.mode + self._steps(self.within.draw(n_draws, rng, sequence)) @ self.root
 
     def adapted(self, coordinates: np.ndarray, weights: np.ndarray) -> SkewedProposal:
         """Return the density with the moments of weighted draws, where these are bent."""
         return self._replace(within=self.within.adapted(self._bent(coordinates)[0], weights))
+
+    def slopes(
+        self, model: Hypermodel, bent: np.ndarray, sites: tuple[Sites, ...]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return those bent coordinates whose log posterior is known, and its slopes by them."""
+        steps = self._steps(bent)
+        scale = np.where(steps > 0.0, self.scales[1], self.scales[0])
+        stretch = np.exp(-self._bent(self.mode + steps @ self.root)[1])
+        found = steps / scale**2 * stretch - bent  # of the logarithm of the stretch
+        for at, own in enumerate(steps):
+            try:
+                slope = evaluate_slope(model, self.mode + own @ self.root, sites, tol=CLOSE)[1]
+                found[at] += (slope @ self.root) * stretch[at]
+            except np.linalg.LinAlgError:
+                found[at] = np.nan
+        known = np.isfinite(found).all(axis=1)
+        return bent[known], found[known]
+
+    def _steps(self, bent: np.ndarray) -> np.ndarray:
+        """Return steps from the mode on the axes."""
+        below, above = self.scales / self.scales.sum(axis=0)  # probabilities of both sides
+        found: np.ndarray = np.where(
+            ndtr(bent) < below,
+            self.scales[0] * ndtri(np.minimum(0.5 * ndtr(bent) / below, 0.5)),
+            -self.scales[1] * ndtri(np.minimum(0.5 * ndtr(-bent) / above, 0.5)),
+        )
+        return found
 
     def _bent(self, coordinates: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return bent coordinates, and logs of their slopes by the steps from the mode on the axes."""
@@ -343,6 +393,7 @@ EFFICIENT = 0.5  # of draws that are worth many
 HOPELESS_K = 1.0  # k-hat from which on weights have no mean, so that more of them are as bad
 LARGEST_RHAT = 1.05  # of chains that are short, and start where they belong
 FAR_STEP = 2.0  # standard deviations from the mode at which its sides are measured
+BATCH, PER_COORDINATE, RATE = 32, 8, 0.1  # of the fit to slopes of the log posterior
 SIDES = (0.6, 2.0)  # least and largest standard deviation of a side, relative to the curvature's
 WIDER = 1.2  # covariance of the first density than that of the curvature
 LEAST_DRAWS = 50.0  # effective ones
@@ -455,7 +506,7 @@ class Mode(NamedTuple):
     point: Point
     n_evaluations: int
     converged: bool
-    scales: np.ndarray | None = None  # of both sides on the axes of the covariance, where these were measured
+    bent: SkewedProposal | None = None  # the first density, where sides of the mode were measured
 
 
 class Draws(NamedTuple):
@@ -718,14 +769,14 @@ def draw_importance(
     density: Any
     if isinstance(mode.cov, Spread):
         density = WideProposal.around(mode.coordinates, *mode.cov)
-    elif mode.scales is not None:
-        standard = Proposal(np.zeros(len(mode.cov)), np.eye(len(mode.cov)), _no_mirror)
-        density = SkewedProposal(mode.coordinates, symmetric_root(mode.cov), mode.scales, standard)
+    elif mode.bent is not None:
+        density = mode.bent
     else:
         density = Proposal(mode.coordinates, WIDER * mode.cov, model.mirror)
     metric = None if isinstance(mode.cov, Spread) else _metric(mode.cov)
     sequence, proposals, sizes = density.sequence(rng), [], []
     coordinates = np.empty((0, len(mode.coordinates)))
+    shares = np.empty((0, model.covariance.stack.n_kernels))
     points: list[Point] = []
     drawn_at: list[float] = []  # log densities of draws by what they were drawn from
     pareto_k, ess, error, room = np.inf, 0.0, np.inf, ROOM
@@ -737,7 +788,7 @@ def draw_importance(
         # weights that differ so little may look heavy-tailed by chance
         good_k = LARGEST_K if ess >= EFFICIENT * len(points) or error <= share_mcse else GOOD_K
         known = pareto_k < good_k and ess >= LEAST_DRAWS
-        return known or pareto_k >= HOPELESS_K or len(points) >= 2 * n_draws
+        return known or len(points) >= 2 * n_draws
 
     while not enough():
         left = n_draws - len(points)
@@ -747,7 +798,7 @@ def draw_importance(
         sizes.append(len(new))
         several = model.covariance.stack.n_kernels > MANY
         matrices = covariance_matrices(model, new) if several else [None] * len(new)
-        coordinates = np.vstack([coordinates, new])
+        coordinates, shares = np.vstack([coordinates, new]), np.vstack([shares, _prior_shares(model, new)])
         for u, matrix in zip(new, matrices, strict=True):
             near = _nearest(u, coordinates[: len(points)], points, mode, model, metric)
             try:
@@ -768,7 +819,7 @@ def draw_importance(
         pareto_k = float(shape)
         weights = np.exp(log_weights - logsumexp(log_weights))
         ess = float(1.0 / (weights**2).sum())
-        error = SMOOTHER * share_error(_prior_shares(model, coordinates), weights)
+        error = SMOOTHER * share_error(shares, weights)
         density = density.adapted(coordinates, weights)
     of_prior = -0.5 * coordinates.shape[1] * np.log(2.0 * np.pi)  # which the log posterior leaves out
     # later densities were fitted to earlier draws and are too high there: the evidence takes each draw's own one
@@ -777,8 +828,9 @@ def draw_importance(
 
 
 def measure_sides(model: Hypermodel, mode: Mode) -> Mode:
-    """Return the mode with the standard deviations of both sides, by the heights two of the curvature's from it."""
-    root, scales = symmetric_root(mode.cov), np.ones((2, len(mode.cov)))
+    """Return the mode with a density that falls on both sides of it as the posterior does two deviations from it."""
+    size = len(mode.coordinates)
+    root, scales = symmetric_root(mode.cov), np.ones((2, size))
     for side, j in np.ndindex(scales.shape):
         at = mode.coordinates + (2 * side - 1) * FAR_STEP * root[j]
         try:
@@ -787,7 +839,24 @@ def measure_sides(model: Hypermodel, mode: Mode) -> Mode:
         except np.linalg.LinAlgError:
             fallen = np.inf
         scales[side, j] = np.clip(FAR_STEP / np.sqrt(2.0 * max(fallen, 1e-9)), *SIDES)
-    return mode._replace(scales=scales, n_evaluations=mode.n_evaluations + scales.size)
+    standard = Proposal(np.zeros(size), np.eye(size), _no_mirror)
+    bent = SkewedProposal(mode.coordinates, root, scales, standard)
+    return mode._replace(bent=bent, n_evaluations=mode.n_evaluations + scales.size)
+
+
+def match_slopes(model: Hypermodel, mode: Mode, rng: np.random.Generator) -> Mode:
+    """Return the mode with a density whose slopes are those of the posterior where it draws.
+
+    The mode of many coordinates is far from most of the mass.
+    """
+    density: Any = mode.bent
+    n_batches = -(-PER_COORDINATE * len(mode.coordinates) // BATCH)
+    for k in range(n_batches):
+        within = density.within
+        drawn = rng.standard_normal((BATCH, len(within.mean))) @ np.linalg.cholesky(within.cov).T
+        found = density.slopes(model, within.mean + drawn, mode.point.sites)
+        density = density._replace(within=within.matched(*found, RATE * drawn.size / (k + 1.0)))
+    return mode._replace(bent=density, n_evaluations=mode.n_evaluations + n_batches * BATCH)
 
 
 def symmetric_root(cov: np.ndarray) -> np.ndarray:

@@ -159,6 +159,7 @@ def part_bytes(covariance: Covariance, n_functions: int) -> Any:
 CROSS_ENTRIES = 2**21  # of the covariances that are made at once
 SINGLE_ENTRIES = 2**24  # of those that are kept, of single precision
 MOST_POINTS = 64  # of posteriors of many kernels, whose covariances are kept
+MOST_LEARNED = 512  # posteriors of kernels whose widths are inferred, each with kernels of its own
 TOL = 3e-2  # of the sites of points that are kept, in standard deviations of scores
 LEAST_VARIANCE = 1e-10  # of the largest of a direction of moments, below which it is rounding error
 ROUNDING = 5e-4  # of variances of scores, that is 6e-5 of probabilities
@@ -389,7 +390,8 @@ def read(
     if isinstance(covariance, Additive) and covariance.stack.storage != "dense":
         units = covariance.units
     are_many = len(units) > 0
-    n_few = min(n_draws, MOST_POINTS if are_many else n_draws)
+    most = MOST_POINTS if are_many else MOST_LEARNED if covariance.stack.learned else n_draws
+    n_few = min(n_draws, most)
     chosen = equally_likely(weighted.weights, n_few, rng)[np.arange(n_draws) * n_few // n_draws]
     # in random order, so that neighbors say nothing of each other
     points, point = np.unique(rng.permutation(chosen), return_inverse=True)

@@ -44,7 +44,12 @@ def auto_kernels() -> list[Kernel]:
     return [*(Gaussian(relative_width=width) for width in (0.5, 1.0, 2.0)), Linear()]
 
 
-NAMED = {"auto": auto_kernels, "paper": paper_kernels}
+def adaptive_kernels() -> list[Kernel]:
+    """Return kernels whose widths a model infers: a Gaussian with a width for every column, and a linear one."""
+    return [Gaussian(width="each"), Linear()]
+
+
+NAMED = {"auto": auto_kernels, "adaptive": adaptive_kernels, "paper": paper_kernels}
 
 
 def as_kernels(kernels: object, name: str = "kernels") -> list[Kernel]:
@@ -53,7 +58,7 @@ def as_kernels(kernels: object, name: str = "kernels") -> list[Kernel]:
     Parameters
     ----------
     kernels : str, Kernel, callable, scikit-learn kernel, or a list or tuple of them
-        "auto" and "paper" stand for the kernels of `auto_kernels` and `paper_kernels`, alone or inside a list.
+        "auto", "adaptive" and "paper" stand for the kernels of the functions above, alone or inside a list.
     name : str, default="kernels"
         What to call the argument in messages.
 
@@ -114,10 +119,10 @@ def some_learn(kernels: object) -> bool:
     Examples
     --------
     >>> from bayesmkl.kernels import Gaussian, Linear
-    >>> some_learn("auto"), some_learn({"a": Linear(), "b": [Gaussian(width="each")]})
-    (False, True)
+    >>> some_learn("auto"), some_learn("adaptive"), some_learn({"a": Linear(), "b": [Gaussian(width="each")]})
+    (False, True, True)
     """
-    return any(getattr(spec, "learns", None) is not None for spec in _specs(kernels))
+    return any(spec == "adaptive" or getattr(spec, "learns", None) is not None for spec in _specs(kernels))
 
 
 def _specs(kernels: object) -> list[Any]:
@@ -130,7 +135,7 @@ def _as_kernel(spec: object, position: int, name: str) -> Kernel:
         if spec not in PAIRWISE_NAMES:
             raise ValueError(
                 f"`{name}` names {spec!r}, which is not known; the names are "
-                f'"auto", "paper" and scikit-learn\'s {", ".join(PAIRWISE_NAMES)}.'
+                f'"auto", "adaptive", "paper" and scikit-learn\'s {", ".join(PAIRWISE_NAMES)}.'
             )
         return SklearnPairwise(spec)
     if isinstance(spec, type):

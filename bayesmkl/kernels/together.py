@@ -20,6 +20,7 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.linalg.blas import daxpy, dger
 
 from bayesmkl.kernels.base import Kernel
 from bayesmkl.kernels.geometry import PairwiseGeometry
@@ -75,14 +76,10 @@ class ViewKernels(NamedTuple):
         kernels: Callable[[], Iterable[tuple[int, np.ndarray]]],
         views: np.ndarray,
         counts: np.ndarray | None = None,
-        weights: np.ndarray | None = None,
     ) -> ViewKernels:
-        """Learn from training kernels, which are gone through once; samples count as often as `counts` says.
-
-        Given `weights` are kept, those that were learned from the same kernels with other widths.
-        """
+        """Learn from training kernels, which are gone through once; samples count as often as `counts` says."""
         factors, scales, shares, means = np.zeros(len(views)), np.zeros(int(views.max()) + 1), [], []
-        weights, given = np.zeros(len(views)), weights
+        weights = np.zeros(len(views))
         for v, group in groupby(kernels(), key=lambda pair: views[pair[0]]):
             total: Any = 0.0
             for m, kernel in group:
@@ -91,11 +88,8 @@ class ViewKernels(NamedTuple):
                 mean = filled @ share
                 size, grand = share @ filled.diagonal(), share @ mean
                 if size - grand > CONSTANT * abs(size):
-                    if given is None:
-                        square = share @ np.square(filled) @ share - 2.0 * (share @ mean**2) + grand**2
-                        weights[m] = (square / (size - grand) ** 2) ** SMOOTH
-                    else:
-                        weights[m] = given[m]
+                    square = share @ np.square(filled) @ share - 2.0 * (share @ mean**2) + grand**2
+                    weights[m] = (square / (size - grand) ** 2) ** SMOOTH
                     factors[m] = weights[m] / (size - grand)
                     scales[v] += weights[m]
                 total = total + factors[m] * kernel
@@ -148,24 +142,63 @@ class ViewKernels(NamedTuple):
         values[:, ((self.shares > 0.0).sum(axis=0) if around is None else n_views) < 2] = np.nan
         return values, diagonal
 
-    def pull(self, kernels: np.ndarray, adjoint: np.ndarray, wanted: Iterable[int]) -> Iterator[np.ndarray]:
+    def at_widths(self, kernels: np.ndarray) -> tuple[ViewKernels, np.ndarray]:
+        """Return the same of training kernels with other widths, and the kernel of every view, (n_views, n, n).
+
+        All samples have all views. Weights of kernels stay as they are.
+        """
+        share, factors, scales = self.shares[0], np.zeros(len(self.views)), np.zeros(len(self.scales))
+        means, each = np.zeros(self.means.shape), np.zeros((len(scales), *kernels.shape[1:]))
+        for m in np.flatnonzero(self.weights):
+            v, mean = self.views[m], kernels[m] @ share
+            size, grand = share @ kernels[m].diagonal(), share @ mean
+            if size - grand > CONSTANT * abs(size):
+                factors[m] = self.weights[m] / (size - grand)
+                scales[v] += self.weights[m]
+                means[v] += factors[m] * mean
+                daxpy(kernels[m].ravel(), each[v].ravel(), a=factors[m])
+        scales = np.divide(1.0, scales, out=np.zeros_like(scales), where=scales > 0.0)
+        for own, mean, scale in zip(each, means, scales, strict=True):
+            around = scale * (mean - 0.5 * (share @ mean))
+            own *= scale
+            own -= around
+            own -= around[:, None]
+        return self._replace(factors=factors, scales=scales, means=means), each
+
+    def pull(
+        self, kernels: np.ndarray, each: np.ndarray, adjoint: np.ndarray, wanted: Iterable[int]
+    ) -> Iterator[np.ndarray]:
         r"""Yield the gradients by `wanted` kernels of what has the gradient `adjoint` by the kernel of the part.
 
         Samples have all views, diagonals and weights are given, and `adjoint` is symmetric. The gradient by
         :math:`\bar K_v` is :math:`G = A \circ (\sum_u \bar K_u - \bar K_v)`; that by kernel `m`, of variance
         :math:`c_m`, is in proportion to :math:`G - p r^\top - r p^\top + s\, p p^\top`, with :math:`r = G 1`,
-        proportions `p` of samples, and an `s` that accounts for :math:`c_m`, too.
+        proportions `p` of samples, and an `s` that accounts for :math:`c_m`, too. Kernels `each` are those of views.
         """
-        each = [values for values, _ in self.each((m, k, k.diagonal()) for m, k in enumerate(kernels))]
-        total = np.sum(each, axis=0)
+        total, share = each.sum(axis=0), self.shares[0]
         for m in wanted:
             v, factor = self.views[m], self.factors[m]
-            share, by_view = self.shares[v], adjoint * (total - each[v])
-            rows = np.outer(share, by_view.sum(axis=1))
-            by_view += by_view.sum() * np.outer(share, share) - rows - rows.T
+            found = total - each[v]
+            found *= adjoint
+            rows, mean = found.sum(axis=1), kernels[m] @ share
+            square = rows.sum()
             if factor:
-                by_view += factor / self.weights[m] * np.vdot(by_view, kernels[m]) * np.outer(share, share)
-            yield self.scales[v] * factor * by_view
+                product = np.vdot(found, kernels[m]) - 2.0 * rows @ mean + square * (share @ mean)
+                square += factor / self.weights[m] * product
+            around = rows - 0.5 * square * share
+            for one, other in ((share, around), (around, share)):
+                dger(-1.0, one, other, a=found.T, overwrite_a=1)
+            found *= self.scales[v] * factor
+            yield found
+
+
+def products_of_pairs(each: np.ndarray) -> np.ndarray:
+    """Return the sum over pairs of the products of kernels of views, (n, n)."""
+    total, found = each[0].copy(), np.zeros(each.shape[1:])
+    for own in each[1:]:
+        found += total * own
+        total += own
+    return found
 
 
 def _filled(kernel: np.ndarray) -> np.ndarray:

@@ -419,7 +419,7 @@ def refuse_program(model: BaseGPMKL) -> None:
     if model._learns:
         raise ValueError(
             "`kernels` must have given widths for a program, which holds kernels as data; got a Gaussian whose width "
-            "is learned. Use Gaussian(relative_width=1)."
+            "is learned. Use KernelBank(scale=True), or Gaussian(relative_width=1)."
         )
 
 

@@ -208,6 +208,8 @@ class CompletingMKL(BaseMKL):
     @property
     def _learns(self) -> bool:
         """Whether widths of some kernels are inferred."""
+        if self.kernels is None:
+            return some_learn(self._default_kernels)
         return isinstance(self.kernels, KernelBank) and some_learn(self.kernels.kernels)
 
     def _with_learned(self, stack: Any, X: np.ndarray | None = None) -> Any:

@@ -19,7 +19,14 @@ from bayesmkl._utils.validation import shown
 from bayesmkl._utils.warnings import warn_user
 from bayesmkl.gp.design import Design
 from bayesmkl.gp.estimators.base import BaseGPMKL, by_row, overall
-from bayesmkl.gp.estimators.settings import GPMKL, KernelPrior, NamedPriors, counted, of_numbers
+from bayesmkl.gp.estimators.settings import (
+    GPMKL,
+    KernelPrior,
+    NamedPriors,
+    counted,
+    is_spike_slab,
+    of_numbers,
+)
 from bayesmkl.gp.hyperpriors import (
     DirichletShares,
     HalfT,
@@ -51,6 +58,7 @@ LIKELIHOODS: dict[str, Any] = {
     "negative-binomial": NegativeBinomial(),
     "beta-binomial": BetaBinomial(),
 }
+MOST_ROWS, MOST_COLUMNS, MOST_VIEWS = 300, 16, 4  # of samples whose default bank has widths that are inferred
 FAR = 100.0  # times the largest training count, beyond which a mean is no prediction
 
 
@@ -70,6 +78,8 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
     Parameters
     ----------
     %(kernels)s
+        Except with at most 300 samples, 16 columns and 4 views, normal noise, and no `design` or missing views: then
+        it is ``KernelBank("adaptive", scale=True)``, which infers a width for each column.
     %(views)s
     likelihood : str or Likelihood, default="gaussian"
         Distribution of a target given its score. "gaussian": normal noise. "student-t": noise with outliers.
@@ -226,6 +236,24 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
         tags = super().__sklearn_tags__()
         tags.target_tags.positive_only = self.likelihood in ("poisson", "negative-binomial")
         return tags
+
+    def _new_bank(self, X: Any = None) -> KernelBank:
+        if X is not None:
+            self._default_kernels = "adaptive" if self._may_adapt(X) else "auto"
+        return super()._new_bank(X)
+
+    def _may_adapt(self, X: Any) -> bool:
+        """Whether the default bank infers a width for every column of some validated samples."""
+        values, views = getattr(X, "values", None), self.views
+        if not isinstance(values, np.ndarray) or not isinstance(self._likelihood(), Gaussian):
+            return False
+        if self.design is not None or self.missing_views != "error":
+            return False
+        n_views = (
+            len(views) if isinstance(views, Mapping) else 1 if views in (None, "all") else MOST_VIEWS + 1
+        )
+        small = len(values) <= MOST_ROWS and values.shape[1] <= MOST_COLUMNS and n_views <= MOST_VIEWS
+        return small and not is_spike_slab(self.kernel_prior, self.KERNEL_PRIORS)
 
     def _likelihood(self) -> Likelihood:
         found, prior = self.likelihood, checked_log_normal("noise_prior", self.noise_prior, NOISE)

@@ -13,7 +13,6 @@ at these widths.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
 from itertools import count, pairwise
 from typing import Any, NamedTuple
 
@@ -23,7 +22,7 @@ from scipy.spatial.distance import cdist
 from bayesmkl._utils.typing import Index
 from bayesmkl.kernels.stacks.base import Stack
 from bayesmkl.kernels.stacks.dense import DenseStack
-from bayesmkl.kernels.together import ViewKernels
+from bayesmkl.kernels.together import ViewKernels, products_of_pairs
 
 
 class Points(NamedTuple):
@@ -98,7 +97,7 @@ class LearnedStack(Stack):
         ends = [0, *np.cumsum([one.n_values for one in self.learned]).tolist()]
         self._places = [slice(*own) for own in pairwise(ends)]
         self._fixed = np.setdiff1d(np.arange(self.n_kernels), [one.kernel for one in self.learned])
-        self._latest: tuple[bytes, DenseStack, ViewKernels | None] | None = None
+        self._latest: tuple[bytes, DenseStack, ViewKernels | None, Any] | None = None
 
     @property
     def moving(self) -> list[int]:
@@ -145,21 +144,20 @@ class LearnedStack(Stack):
         """
         return self._at(values, train)[1]
 
-    def _at(self, values: np.ndarray, train: LearnedStack | None) -> tuple[bytes, DenseStack, Any]:
+    def _at(self, values: np.ndarray, train: LearnedStack | None) -> tuple[bytes, DenseStack, Any, Any]:
         key = values.tobytes()
         if self._latest is None or self._latest[0] != key:
-            kernels, own = np.empty(self.shape), self.own
+            kernels, own, each = np.empty(self.shape), self.own, None
             kernels[self._fixed] = self.held.kernels[self._fixed]
             for one, widths in self.by_kernel(values):
                 one.evaluate(widths, kernels[one.kernel])
-            if own is not None:
-                if train is not None:
-                    own = train._at(values, None)[2]
-                else:
-                    pairs = partial(enumerate, kernels[:-1])
-                    own = ViewKernels.learn(pairs, own.views, own.shares[0], own.weights)
+            if own is not None and train is None:
+                own, each = own.at_widths(kernels[:-1])
+                kernels[-1] = products_of_pairs(each)
+            elif train is not None and own is not None:
+                own = train._at(values, None)[2]
                 kernels[-1] = self._product(own, kernels, np.zeros(kernels.shape[:2]), values, train)[0]
-            self._latest = key, DenseStack(kernels), own
+            self._latest = key, DenseStack(kernels), own, each
         return self._latest
 
     def _product(
@@ -172,23 +170,24 @@ class LearnedStack(Stack):
 
     def diagonal_at(self, values: np.ndarray, diagonal: np.ndarray, train: LearnedStack) -> np.ndarray:
         """Return similarities of rows to themselves at some log widths from those at median ones."""
-        _, stack, own = self._at(values, train)
+        _, stack, own, _ = self._at(values, train)
         if own is None:
             return diagonal
         of_part = self._product(own, stack.kernels, diagonal, values, train)[1]
         return np.concatenate([diagonal[:-1], of_part[None]])
 
     def pull(self, values: np.ndarray, by_kernels: dict[int, np.ndarray]) -> np.ndarray:
-        """Return the gradient by log widths from those by kernels that depend on them."""
-        _, stack, own = self._at(values, None)
+        """Return the gradient by log widths from those by kernels that depend on them, in the memory of these."""
+        _, stack, own, each = self._at(values, None)
         if own is not None:
             *learned, last = self.moving
-            more = own.pull(stack.kernels[:-1], by_kernels[last], learned)
-            by_kernels = by_kernels | {m: by_kernels[m] + part for m, part in zip(learned, more, strict=True)}
-        pulled = [
-            one.pull(widths, by_kernels[one.kernel] * stack.kernels[one.kernel])
-            for one, widths in self.by_kernel(values)
-        ]
+            more = own.pull(stack.kernels[:-1], each, by_kernels[last], learned)
+            for m, part in zip(learned, more, strict=True):
+                by_kernels[m] += part
+        pulled = []
+        for one, widths in self.by_kernel(values):
+            by_kernels[one.kernel] *= stack.kernels[one.kernel]
+            pulled.append(one.pull(widths, by_kernels[one.kernel]))
         return np.concatenate(pulled)
 
     def by_kernel(self, values: np.ndarray) -> Iterator[tuple[Points, np.ndarray]]:
