@@ -146,7 +146,8 @@ def _training(
     X_train = features.iloc[train]
     seen = _seen(X_train, options)
     model = new_model(options, seen)
-    named = _bank(model).views
+    bank = _bank(model, seen)
+    named = bank.views
     used = (
         [name for own in named.values() for name in own]
         if isinstance(named, dict)
@@ -156,7 +157,7 @@ def _training(
         tables.check_missing(features, used)
     counts = {
         str(seen.columns[j])
-        for _, own in _bank(model).kernels_on(seen)
+        for _, own in bank.kernels_on(seen)
         for kernel, columns in own
         for j in columns
         if kernel.takes_units and not isinstance(kernel, Overlap)
@@ -173,8 +174,9 @@ def _seen(features: pd.DataFrame, options: Options) -> pd.DataFrame:
     return features.drop(columns=[*options.covariate, *options.group])
 
 
-def _bank(model: BaseEstimator) -> Any:
-    return model.get_params(deep=False)["kernels"]
+def _bank(model: Any, seen: pd.DataFrame) -> Any:
+    kernels = model._kernels_for(seen) if hasattr(model, "_kernels_for") else "auto"
+    return model.kernels or KernelBank(kernels, views=model.views, scale=True)
 
 
 def _held_out(features: pd.DataFrame, y: np.ndarray, options: Options) -> tuple[np.ndarray, np.ndarray]:
@@ -205,7 +207,8 @@ def fit_and_write(features: pd.DataFrame, y: np.ndarray, options: Options) -> No
     """Fit a part of the rows, measure on the others, and write the folder of the run."""
     model, X_train, y_train, test = _training(features, y, options)
     X_test, y_test = features.iloc[test], y[test]
-    n_kernels = _bank(model).training_shape(_seen(X_train, options))[0]
+    seen = _seen(X_train, options)
+    n_kernels = _bank(model, seen).training_shape(seen)[0]
     _announce(len(X_train), n_kernels)
     started = time.perf_counter()
     with tables.notes_of_warnings():
@@ -344,7 +347,8 @@ def _ending(last: BaseEstimator, seconds: float) -> str:
 def print_dry_run(features: pd.DataFrame, y: np.ndarray, options: Options) -> None:
     """Print what would be fitted to the training rows."""
     model, X, _, _ = _training(features, y, options)
-    bank, seen = _bank(model), _seen(X, options)
+    seen = _seen(X, options)
+    bank = _bank(model, seen)
     names = [str(name) for name in seen]
     for view, own in bank.kernels_on(seen):
         for columns, kernels in groupby(own, key=lambda pair: [names[j] for j in pair[1]]):

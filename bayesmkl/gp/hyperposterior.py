@@ -390,6 +390,7 @@ MOST_OF_CHAINS = 1000  # hyperparameters, beyond which there are no chains
 GOOD_K = 0.5  # k-hat below which the tail has a variance
 LARGEST_K = 0.7  # k-hat of importance weights that can be relied on
 EFFICIENT = 0.5  # of draws that are worth many
+HOPELESS_DRAWS = 10.0  # effective ones below which a k-hat of one is no accident
 HOPELESS_K = 1.0  # k-hat from which on weights have no mean, so that more of them are as bad
 LARGEST_RHAT = 1.05  # of chains that are short, and start where they belong
 FAR_STEP = 2.0  # standard deviations from the mode at which its sides are measured
@@ -757,9 +758,9 @@ def draw_importance(
     mode : Mode
         The first density is around it.
     n_draws : int
-        At most so many while `share_mcse` is not reached; up to twice as many while k-hat is below one and above one
-        half, or .7 where it is reached or draws are worth more than half of their number, or they are worth less
-        than 50.
+        At most so many while `share_mcse` is not reached; up to twice as many while k-hat is above one half, or .7
+        where it is reached or draws are worth more than half of their number, or they are worth less than 50. Not
+        where k-hat is above one and they are worth less than 10.
     rng : numpy.random.Generator
     report : callable, optional
         Is told how many draws there are, and what their weights are like.
@@ -788,7 +789,8 @@ def draw_importance(
         # weights that differ so little may look heavy-tailed by chance
         good_k = LARGEST_K if ess >= EFFICIENT * len(points) or error <= share_mcse else GOOD_K
         known = pareto_k < good_k and ess >= LEAST_DRAWS
-        return known or len(points) >= 2 * n_draws
+        hopeless = pareto_k >= HOPELESS_K and ess < HOPELESS_DRAWS
+        return known or hopeless or len(points) >= 2 * n_draws
 
     while not enough():
         left = n_draws - len(points)

@@ -424,6 +424,7 @@ def read(
     )
     left_out, taken_out = np.empty((2, *shape))
     residuals, of_parts = np.empty((2, n_draws, n_outputs, n_samples))
+    normal = rng.standard_normal((n_draws, n_outputs, 1 + n_effects + n_samples))
     matrices = covariance_matrices(model, weighted.coordinates[points])
     for at, (i, (own_weights, parameters), matrix) in enumerate(zip(points, values, matrices, strict=True)):
         here = np.flatnonzero(point == at)
@@ -441,7 +442,8 @@ def read(
             draws.cavity_mean[at, k], draws.cavity_variance[at, k] = left.mean, 1.0 / left.precision
             left_out[at, k], taken_out[at, k] = leave_out(model.likelihood, model.targets[k], left, own)
             duals[at, k] = posterior.dual
-            drawn = draw_scores(covariance, own_weights, posterior, sites, matrix, draws.score[here, k], rng)
+            of_prior = draws.score[here, k], normal[here, k]
+            drawn = draw_scores(covariance, own_weights, posterior, sites, matrix, *of_prior)
             residuals[here, k], of_parts[here, k], draws.score[here, k], draws.effects[here, k] = drawn
     variances = _read_shares(model, draws, prior.corrected(weights, point, residuals), of_parts, views)
     draws = draws._replace(variances=variances)
@@ -526,7 +528,7 @@ def draw_scores(
     sites: Sites,
     matrix: np.ndarray,
     prior: np.ndarray,
-    rng: np.random.Generator,
+    normal: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     r"""Draw the scores of one output from what kernels add to them under the prior, and the effects in them.
 
@@ -543,6 +545,9 @@ def draw_scores(
         Prior covariance of the scores.
     prior : ndarray of shape (n_draws, n_samples)
         Draws of the sum of the parts of all kernels.
+    normal : ndarray of shape (n_draws, 1 + n_effects + n_samples)
+        Standard normal: of the intercept, effects, and noise. They do not depend on the point of a draw, so
+        that rounding errors, which differ between machines, stay small.
 
     Returns
     -------
@@ -554,13 +559,13 @@ def draw_scores(
     effects : ndarray of shape (n_draws, n_effects)
         Coefficients.
     """
-    n_draws, n_samples = prior.shape
-    intercept = covariance.intercept_std * rng.standard_normal((n_draws, 1))
-    noise = rng.standard_normal((n_draws, n_samples))
+    n_samples = prior.shape[1]
+    intercept, effects, noise = np.split(normal, [1, normal.shape[1] - n_samples], axis=1)
+    intercept = covariance.intercept_std * intercept
     basis, std = np.empty((n_samples, 0)), np.empty(0)
     if covariance.effects is not None:
         basis, std = covariance.effects.basis, covariance.effects.stds(covariance.split(weights)[1])
-    effects = std * rng.standard_normal((n_draws, len(std)))
+    effects = std * effects
     scores = prior + intercept + effects @ basis.T
     residuals = posterior.residuals(sites, scores, noise)
     scores = scores + residuals @ matrix
@@ -597,11 +602,19 @@ def shares_of_parts(
     prior = PriorParts(covariance, len(chosen), n_outputs, rng)
     score = prior.total(weights, point)
     residuals, of_parts = np.empty((2, *score.shape))
+    n_effects = 0 if covariance.effects is None else len(covariance.effects.term)
+    normal = rng.standard_normal((*score.shape[:2], 1 + n_effects + score.shape[2]))
     for at, i in enumerate(points):
         here, matrix = np.flatnonzero(point == at), covariance.matrix(weights[at])
         for k, sites in enumerate(draws._sites(i)):
             drawn = draw_scores(
-                covariance, weights[at], condition(matrix, sites), sites, matrix, score[here, k], rng
+                covariance,
+                weights[at],
+                condition(matrix, sites),
+                sites,
+                matrix,
+                score[here, k],
+                normal[here, k],
             )
             residuals[here, k], of_parts[here, k] = drawn[:2]
     total = _around(of_parts, np.broadcast_to(sample_weight, of_parts.shape[-1:]))

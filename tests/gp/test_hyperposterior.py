@@ -288,7 +288,13 @@ def test_part_draws_have_the_moments_of_scores(process, rng):
     )
     total = prior.total(weights[None], point)[:, 0]
     residuals, of_parts, scores, _ = draw_scores(
-        model.covariance, weights, posterior, sites, matrix(weights), total, rng
+        model.covariance,
+        weights,
+        posterior,
+        sites,
+        matrix(weights),
+        total,
+        rng.standard_normal((4000, 1 + total.shape[1])),
     )
     ((_, _, parts),) = prior.corrected(weights[None], point, residuals[:, None])
     parts = parts[:, 0]
@@ -440,5 +446,37 @@ def test_sides_of_the_mode_are_those_of_the_posterior(monkeypatch):
     monkeypatch.setattr(hyperposterior, "evaluate_height", height)
     mode = hyperposterior.Mode(at, root @ root, hyperposterior.Point(0.0, 0.0, (), True), 1, True)
     found = hyperposterior.measure_sides(None, mode)
-    np.testing.assert_allclose(found.scales, [[1.0, 1.0], [0.7, 0.7]], rtol=1e-6)
+    np.testing.assert_allclose(found.bent.scales, [[1.0, 1.0], [0.7, 0.7]], rtol=1e-6)
     assert found.n_evaluations == 5
+
+
+def test_slopes_by_bent_coordinates_are_differences_of_heights(rng):
+    """Of a posterior with one kernel and noise; the density of bent coordinates has their stretch."""
+    model = regression(rng)
+    size = model.n_coordinates
+    root = hyperposterior.symmetric_root(np.cov(rng.standard_normal((size, 40))))
+    scales = rng.uniform(0.5, 1.5, (2, size))
+    standard = hyperposterior.Proposal(np.zeros(size), np.eye(size), lambda u: None)
+    density = hyperposterior.SkewedProposal(np.full(size, 0.1), root, scales, standard)
+
+    def height(z):
+        u = density.mode + density._steps(z[None])[0] @ root
+        stretch = -density._bent(u[None])[1].sum()
+        return hyperposterior.evaluate(model, u, None)[0].log_density + stretch
+
+    bent = rng.standard_normal((3, size))
+    drawn, slopes = density.slopes(model, bent, None)
+    np.testing.assert_array_equal(drawn, bent)
+    steps = 1e-4 * np.eye(size)
+    expected = [[(height(z + h) - height(z - h)) / 2e-4 for h in steps] for z in bent]
+    np.testing.assert_allclose(slopes, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_a_density_that_matches_slopes_of_a_normal_posterior_is_this_posterior(rng):
+    mean, cov = np.array([1.0, -2.0, 0.5]), np.cov(rng.standard_normal((3, 9)))
+    density = hyperposterior.Proposal(np.zeros(3), np.eye(3), lambda u: None)
+    for _ in range(30):
+        drawn = density.mean + rng.standard_normal((20, 3)) @ np.linalg.cholesky(density.cov).T
+        density = density.matched(drawn, -(drawn - mean) @ np.linalg.inv(cov), 100.0)
+    np.testing.assert_allclose(density.mean, mean, atol=1e-6)
+    np.testing.assert_allclose(density.cov, cov, atol=1e-6)

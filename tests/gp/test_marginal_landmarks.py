@@ -509,4 +509,4 @@ def test_more_weighted_samples_than_can_be_compared_are_refused(monkeypatch):
     with pytest.raises(
         ValueError, match=r"`sample_weight` must be None with 60 samples\. Fit to at most 3000"
     ):
-        GPMKLRegressor().fit(*samples(), sample_weight=np.arange(60) % 2 + 0.5)
+        GPMKLRegressor(KernelBank()).fit(*samples(), sample_weight=np.arange(60) % 2 + 0.5)

@@ -326,7 +326,7 @@ def test_standardization_is_that_of_a_pipeline(rng):
     y, weights = rng.normal(size=N), rng.integers(1, 3, size=N) * 0.5
     views = {"one": ["a", "b"], "two": "c"}
     for own in ({}, {"sample_weight": weights}):
-        inside = GPMKLRegressor(views=views, **FAST).fit(X, y, **own)
+        inside = GPMKLRegressor(KernelBank(views=views, scale=True), **FAST).fit(X, y, **own)
         scaler = StandardScaler().set_output(transform="pandas").fit(X, **own)
         outside = GPMKLRegressor(KernelBank(views=views), **FAST).fit(scaler.transform(X), y, **own)
         for new in (X, X + 0.1):

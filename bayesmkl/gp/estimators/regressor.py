@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
 from sklearn.utils import Tags
@@ -239,21 +240,21 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
 
     def _new_bank(self, X: Any = None) -> KernelBank:
         if X is not None:
-            self._default_kernels = "adaptive" if self._may_adapt(X) else "auto"
+            self._default_kernels = self._kernels_for(getattr(X, "values", X))
         return super()._new_bank(X)
 
-    def _may_adapt(self, X: Any) -> bool:
-        """Whether the default bank infers a width for every column of some validated samples."""
-        values, views = getattr(X, "values", None), self.views
-        if not isinstance(values, np.ndarray) or not isinstance(self._likelihood(), Gaussian):
-            return False
-        if self.design is not None or self.missing_views != "error":
-            return False
+    def _kernels_for(self, X: Any) -> str:
+        """Return the kernels of the default bank for some samples: adaptive ones of few dense numbers."""
+        views, is_sets = self.views, is_spike_slab(self.kernel_prior, self.KERNEL_PRIORS)
+        if is_sets or self.design is not None or self.missing_views != "error":
+            return "auto"
+        if not isinstance(X, np.ndarray | pd.DataFrame) or not isinstance(self._likelihood(), Gaussian):
+            return "auto"
         n_views = (
             len(views) if isinstance(views, Mapping) else 1 if views in (None, "all") else MOST_VIEWS + 1
         )
-        small = len(values) <= MOST_ROWS and values.shape[1] <= MOST_COLUMNS and n_views <= MOST_VIEWS
-        return small and not is_spike_slab(self.kernel_prior, self.KERNEL_PRIORS)
+        is_small = len(X) <= MOST_ROWS and X.shape[1] <= MOST_COLUMNS and n_views <= MOST_VIEWS
+        return "adaptive" if is_small else "auto"
 
     def _likelihood(self) -> Likelihood:
         found, prior = self.likelihood, checked_log_normal("noise_prior", self.noise_prior, NOISE)
