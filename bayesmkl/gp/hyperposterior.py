@@ -121,9 +121,8 @@ class Proposal(NamedTuple):
         share, center, slope = rate / (1.0 + rate), coordinates.mean(axis=0), slopes.mean(axis=0)
         of_slopes = rate * np.cov(slopes.T, bias=True) + share * np.outer(slope, slope)
         off = self.mean - center
-        lower = np.linalg.cholesky(
-            self.cov + rate * np.cov(coordinates.T, bias=True) + share * np.outer(off, off)
-        )
+        spread = rate * np.cov(coordinates.T, bias=True) + share * np.outer(off, off)
+        lower = np.linalg.cholesky(self.cov + spread)
         values, vectors = np.linalg.eigh(lower.T @ of_slopes @ lower)
         half = lower @ vectors * np.sqrt(2.0 / (1.0 + np.sqrt(1.0 + 4.0 * np.maximum(values, 0.0))))
         cov = half @ half.T
@@ -175,9 +174,7 @@ class SkewedProposal(NamedTuple):
         """Return the density with the moments of weighted draws, where these are bent."""
         return self._replace(within=self.within.adapted(self._bent(coordinates)[0], weights))
 
-    def slopes(
-        self, model: Hypermodel, bent: np.ndarray, sites: tuple[Sites, ...]
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def slopes(self, model: Hypermodel, bent: np.ndarray, sites: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return those bent coordinates whose log posterior is known, and its slopes by them."""
         steps = self._steps(bent)
         scale = np.where(steps > 0.0, self.scales[1], self.scales[0])
