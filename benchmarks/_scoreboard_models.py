@@ -28,13 +28,12 @@ from bayesmkl.discriminative import (
     UniformMKLClassifier,
     UniformMKLRegressor,
 )
-from bayesmkl.kernels import Gaussian, Linear
 
 CONSTANT, TRUTH = "class frequencies, or a constant", "truth (simulated sets)"
 TODAY = "BEMKL, margin 1, σ_g = 1, paper bank"
 DEFAULT = "BEMKL, auto bank"
 ONE_DIRICHLET = "GPMKL, auto bank, one Dirichlet, no products"
-WITH_ALL, EACH = "auto and all", "widths of features"
+WITH_ALL = "auto and all"
 FOLDS = 5
 TREES = 500
 PACKAGES = {"himalaya": "himalaya", "TabPFN": "tabpfn"}  # of models that need one more
@@ -67,7 +66,7 @@ def _bank(kernels: str, data: Split) -> KernelBank:
     views: Any = data.views or "all"
     if kernels == WITH_ALL:
         return KernelBank("auto", views={**views, "all features": list(range(data.X.shape[1]))})
-    return KernelBank([Gaussian(width="each"), Linear()] if kernels == EACH else kernels, views=views)
+    return KernelBank(kernels, views=views)
 
 
 def _classified(model: Any, data: Split, **notes: Any) -> Prediction:
@@ -102,11 +101,12 @@ def _classifier(kind: Any, kernels: str, facts: Facts, **options: Any) -> Callab
     return classify
 
 
-def _regressor(kind: Any, kernels: str, facts: Facts, **options: Any) -> Callable[[Split], Prediction]:
-    """Do the same of targets."""
+def _regressor(kind: Any, kernels: str | None, facts: Facts, **options: Any) -> Callable[[Split], Prediction]:
+    """Do the same of targets; without kernels with the default bank."""
 
     def regress(data: Split) -> Prediction:
-        model = kind(_bank(kernels, data), **options).fit(data.X, data.y)
+        given = {"views": data.views} if kernels is None else {"kernels": _bank(kernels, data)}
+        model = kind(**given, **options).fit(data.X, data.y)
         mean, std = model.predict(data.X_test, return_std=True)
         return Prediction(mean=mean, std=std, notes=facts(model))
 
@@ -137,7 +137,7 @@ def _gpmkl(kernels: str, **options: Any) -> Callable[[Split], Prediction]:
     return _classifier(GPMKLClassifier, kernels, _ending_and_tail, **options)
 
 
-def _gpmkl_regression(kernels: str, **options: Any) -> Callable[[Split], Prediction]:
+def _gpmkl_regression(kernels: str | None, **options: Any) -> Callable[[Split], Prediction]:
     return _regressor(GPMKLRegressor, kernels, _ending_and_tail, **options)
 
 
@@ -289,7 +289,7 @@ MODELS: dict[str, Model] = {
         for bank in ("paper", "auto")
         for scale in (1.0, 0.3, 0.1)
     },
-    "GPMKL, auto bank": Model(_gpmkl("auto"), _gpmkl_regression("auto"), "every default"),
+    "GPMKL": Model(_gpmkl("auto"), _gpmkl_regression(None), "every default"),
     "GPMKL, paper bank": Model(_gpmkl("paper"), _gpmkl_regression("paper"), "every other default", "plain"),
     ONE_DIRICHLET: Model(
         _gpmkl("auto", kernel_prior="dirichlet", together=False),
@@ -297,17 +297,15 @@ MODELS: dict[str, Model] = {
         "the default before 0.3",
         "all",
     ),
-    "GPMKL, auto bank, T = 1": Model(
-        _gpmkl("auto", temperature=1.0), None, "without a temperature", "classes"
-    ),
+    "GPMKL, T = 1": Model(_gpmkl("auto", temperature=1.0), None, "without a temperature", "classes"),
     f"{DEFAULT}, T = 1": Model(_bemkl("auto", temperature=1.0), None, "without a temperature", "classes"),
     f"{DEFAULT}, also on all features": Model(
         _bemkl(WITH_ALL), _bemkl_regression(WITH_ALL), "every other default", "views"
     ),
-    "GPMKL, auto bank, also on all features": Model(
+    "GPMKL, also on all features": Model(
         _gpmkl(WITH_ALL), _gpmkl_regression(WITH_ALL), "every other default", "views"
     ),
-    "GPMKL, a width for each feature": Model(None, _gpmkl_regression(EACH), "and linear kernels"),
+    "GPMKL, given widths": Model(None, _gpmkl_regression("auto"), "auto bank"),
     "SimpleMKL, sigmoid": Model(
         _svm(SimpleMKLClassifier), _svm_regression(SimpleMKLRegressor), "auto bank, C by folds"
     ),

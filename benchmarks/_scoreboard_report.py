@@ -14,7 +14,7 @@ from _scoreboard_sets import SETS, WIDE
 
 from bayesmkl.evaluation.significance import critical_difference, friedman, rank_table, wilcoxon
 
-GPMKL, GPMKL_PAPER = "GPMKL, auto bank", "GPMKL, paper bank"
+GPMKL, GPMKL_PAPER = "GPMKL", "GPMKL, paper bank"
 ALL_TOO = ", also on all features"
 LINEAR, SVM, FOREST, BOOSTED, GP, GP_EACH = (
     "logistic or ridge regression",

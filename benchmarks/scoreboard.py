@@ -44,7 +44,7 @@ FAST_SETS = ("one view of four", "iris", "diabetes")
 FAST_MODELS = (
     CONSTANT,
     "BEMKL, auto bank",
-    "GPMKL, auto bank",
+    "GPMKL",
     "logistic or ridge regression",
     "GP, learned width",
 )

@@ -43,9 +43,8 @@ STEP = 0.1  # of the finite differences of the gradient at the mode
 FARTHEST = 8.0  # standard deviations of a coordinate that a step may have
 LEAST_CURVATURE = 0.3  # of a coordinate; the prior alone has one
 LEAST_LENGTH = 1e-6  # of the part of the mode that is a direction of its own
-MANY_SIDES = (
-    16  # coordinates, from which on the first density is fitted to more than the curvature at the mode
-)
+MANY_SIDES = 40  # coordinates, from which on the first density has two sides
+MANY_WIDTHS = 16  # coordinates, some of widths, from which on it is fitted to slopes, too
 MANY_WEIGHTS = 100  # hyperparameters, beyond which importance weights mostly have a heavy tail
 N_MEASURED = 8  # directions of many coordinates, in which the curvature is measured
 
@@ -245,12 +244,11 @@ def draw_hyperparameters(
         from bayesmkl.gp.chains import draw_chains
 
         return draw_chains(model, mode, *counts, rng), mode.n_evaluations
-    if (
-        len(mode.coordinates) >= MANY_SIDES
-        and not isinstance(mode.cov, Spread)
-        and model.mirror(mode.coordinates) is None
-    ):
-        mode = match_slopes(model, measure_sides(model, mode), rng)
+    learned, at = model.covariance.stack.learned, mode.coordinates
+    is_wide = isinstance(mode.cov, Spread) or model.mirror(at) is not None
+    if len(at) >= (MANY_WIDTHS if learned else MANY_SIDES) and not is_wide:
+        mode = measure_sides(model, mode)
+        mode = match_slopes(model, mode, rng) if learned else mode
     enough = options.share_mcse if options.n_points is None else 0.0
     with step_progress(show_progress, "drawing kernel weights", 2 * n_points, "point") as report:
         return draw_importance(model, mode, n_points, rng, report, enough), mode.n_evaluations

@@ -11,8 +11,8 @@ Every draw is weighted by the mixture of all densities that were drawn from, and
 their `k` says whether so many draws are enough. Where u and -u are the same model, densities are those of draws with
 either sign, and moments are taken on one side of the mirror.
 
-From 16 coordinates on, the first density falls to both sides of the mode as the posterior does, and is then fitted to
-slopes of the log posterior where it draws (Cai et al. 2024).
+Of many coordinates, the first density falls to both sides of the mode as the posterior does. If widths are among
+them, it is then fitted to slopes of the log posterior where it draws (Cai et al. 2024).
 
 Of many kernels the curvature at the mode is the expected one, the Fisher information of their weights. It is `F F'`
 with few columns, beside the prior's one: data that are few tell few directions from each other. They are found by a

@@ -87,9 +87,11 @@ class KernelBank(TransformerMixin, BankAlgebra):
 
     Parameters
     ----------
-    kernels : "auto", "paper", kernel, callable, str, a list of these, or dict, default="auto"
+    kernels : "auto", "adaptive", "paper", kernel, callable, str, a list of these, or dict, default="auto"
         * "auto": for numbers, Gaussian kernels of half, once and twice the median distance between training samples
           in the view, and a linear kernel; for categories and booleans of a DataFrame, `Overlap`.
+        * "adaptive": for numbers, a Gaussian kernel with a width for each column, which GPMKL infers, and a linear
+          kernel; for categories and booleans, `Overlap`.
         * "paper": Gaussian kernels of width 2^-3, ..., 2^6 and polynomials ``(x.z + 1)^q`` of degree 1, 2, 3.
         * kernel objects such as ``Gaussian(width=2)``;
         * callables ``(X, Z) -> array of shape (n_rows, n_train)``; each entry must only depend on its two rows;

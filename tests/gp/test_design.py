@@ -34,7 +34,7 @@ from bayesmkl.persistence import load_model, save_model
 from bayesmkl.posterior import contrast, diagnose, effect_table, relevance, to_datatree
 
 N = 60
-FEW = Marginal(n_points=100, n_draws=200)
+FEW = Marginal(n_points=100, n_draws=1000)
 WIDE = 300.0  # a flat prior of fixed effects, as far as rounding lets it be
 BANK = KernelBank(["rbf"], views="each", normalize="center")
 
@@ -156,7 +156,8 @@ def test_draws_of_coefficients_have_the_moments_of_bayesian_regression(rng):
     found = exact_evidence(Gaussian(), y, covariance.matrix(weights), np.array([0.3]))
     prior = PriorParts(covariance, 6000, 1, rng).total(weights[None], np.zeros(6000, dtype=int))[:, 0]
     matrix = covariance.matrix(weights)
-    _, _, scores, drawn = draw_scores(covariance, weights, found.posterior, found.sites, matrix, prior, rng)
+    normal = rng.standard_normal((6000, 1 + len(effects.term) + 30))
+    _, _, scores, drawn = draw_scores(covariance, weights, found.posterior, found.sites, matrix, prior, normal)
     total = covariance.matrix(weights) + 0.09 * np.eye(30)
     variance = effects.stds(weights[3:]) ** 2
     gain = np.linalg.solve(total, effects.basis * variance).T
