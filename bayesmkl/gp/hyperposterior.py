@@ -781,10 +781,10 @@ def draw_importance(
 
     def enough() -> bool:
         if len(points) < n_draws:
-            known = pareto_k < GOOD_K and ess >= LEAST_DRAWS and error <= share_mcse
+            known = pareto_k < GOOD_K and ess >= LEAST_DRAWS and error < share_mcse
             return len(points) >= FEWEST and known
         # weights that differ so little may look heavy-tailed by chance
-        good_k = LARGEST_K if ess >= EFFICIENT * len(points) or error <= share_mcse else GOOD_K
+        good_k = LARGEST_K if ess >= EFFICIENT * len(points) or error < share_mcse else GOOD_K
         known = pareto_k < good_k and ess >= LEAST_DRAWS
         hopeless = pareto_k >= HOPELESS_K and ess < HOPELESS_DRAWS
         return known or hopeless or len(points) >= 2 * n_draws
