@@ -157,7 +157,9 @@ def test_draws_of_coefficients_have_the_moments_of_bayesian_regression(rng):
     prior = PriorParts(covariance, 6000, 1, rng).total(weights[None], np.zeros(6000, dtype=int))[:, 0]
     matrix = covariance.matrix(weights)
     normal = rng.standard_normal((6000, 1 + len(effects.term) + 30))
-    _, _, scores, drawn = draw_scores(covariance, weights, found.posterior, found.sites, matrix, prior, normal)
+    _, _, scores, drawn = draw_scores(
+        covariance, weights, found.posterior, found.sites, matrix, prior, normal
+    )
     total = covariance.matrix(weights) + 0.09 * np.eye(30)
     variance = effects.stds(weights[3:]) ** 2
     gain = np.linalg.solve(total, effects.basis * variance).T

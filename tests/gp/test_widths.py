@@ -320,3 +320,28 @@ def test_programs_and_products_refuse_widths_that_are_learned(table):
         GPMKLRegressor(EACH).numpyro_model(*table)
     with pytest.raises(ValueError, match="`left` of Product must have a given width"):
         Gaussian(width="learn") * Linear()
+
+
+def test_few_numbers_have_adaptive_kernels_by_default_and_others_given_ones(table, tmp_path):
+    """The default bank is that of "adaptive", and what was chosen is that of the last fit."""
+    X, y = table
+    model = GPMKLRegressor(views=VIEWS, inference=FEWEST).fit(X, y)
+    same = GPMKLRegressor(KernelBank("adaptive", views=VIEWS, scale=True), inference=FEWEST).fit(X, y)
+    assert model.kernel_names_.tolist() == same.kernel_names_.tolist()
+    expected = same.predict(X[:5], return_std=True)
+    save_model(model, tmp_path / "model.bmkl")
+    for own in (model, load_model(tmp_path / "model.bmkl"), pickle.loads(pickle.dumps(model))):
+        np.testing.assert_array_equal(own.predict(X[:5], return_std=True), expected)
+    given = GPMKLRegressor(KernelBank(views=VIEWS, scale=True), inference=FEWEST).fit(
+        np.repeat(X, 6, axis=0), np.tile(y, 6)
+    )
+    many = model.fit(np.repeat(X, 6, axis=0), np.tile(y, 6))
+    np.testing.assert_array_equal(many.predict(X[:5]), given.predict(X[:5]))
+    counts = GPMKLRegressor(views=VIEWS, likelihood="poisson", inference=FEWEST).fit(X, np.arange(60) % 5)
+    assert counts.kernel_names_[0] == "gaussian(0.5 median) · a"
+
+
+def test_as_many_points_are_drawn_as_are_asked_for_with_one_kernel(table):
+    """Whose share is known without error."""
+    model = GPMKLRegressor(KernelBank(Gaussian()), inference=Marginal(n_points=300, n_draws=100)).fit(*table)
+    assert model.n_evaluations_ > 300

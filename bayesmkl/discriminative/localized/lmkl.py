@@ -135,6 +135,11 @@ class LMKLResult(NamedTuple):
     n_solves: int
     voters: Voters | None = None
 
+    @property
+    def is_local(self) -> bool:
+        """Return whether the gates are the gating's, and not equal ones that were kept."""
+        return not np.isnan(self.gating_parameters).any()
+
     def gates_at(self, features: np.ndarray) -> np.ndarray:
         """Return the gates at rows of features, (n_kernels, n_rows)."""
         return self.gating.gates(self.gating_parameters, features)
