@@ -205,9 +205,10 @@ class Marginal(_InferenceOptions):
         reproduced exactly. Their factorizations are kept after the first prediction. "all": predict from all points,
         which is several times as slow.
     share_mcse : float, default=0.02
-        Target for the Monte Carlo standard error of kernel shares and of the ends of their 94 % intervals, if
-        `n_points` is None; 512 points may not reach it. The error is estimated before shares are known, from shares
-        of the prior variance. The attribute `share_mcse_` of a model has the error that was reached.
+        Target for the Monte Carlo standard error of the views' shares and of the ends of their 94 % intervals, if
+        `n_points` is None; 512 points may not reach it. Shares of the kernels within a view may have a larger error.
+        The error is estimated before shares are known, from shares of the prior variance. The attribute `share_mcse_`
+        of a model has the error that was reached. Priors without views have shares of kernels instead.
 
     Examples
     --------

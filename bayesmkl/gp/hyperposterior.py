@@ -774,7 +774,7 @@ def draw_importance(
     metric = None if isinstance(mode.cov, Spread) else _metric(mode.cov)
     sequence, proposals, sizes = density.sequence(rng), [], []
     coordinates = np.empty((0, len(mode.coordinates)))
-    shares = np.empty((0, model.covariance.stack.n_kernels))
+    shares = _prior_shares(model, mode.coordinates[None])[:0]
     points: list[Point] = []
     drawn_at: list[float] = []  # log densities of draws by what they were drawn from
     pareto_k, ess, error, room = np.inf, 0.0, np.inf, ROOM
@@ -904,10 +904,16 @@ def share_error(shares: np.ndarray, weights: np.ndarray, point: np.ndarray | Non
 
 
 def _prior_shares(model: Hypermodel, coordinates: np.ndarray) -> np.ndarray:
-    """Return what kernels have of the variance of scores under the prior, (n_draws, n_kernels)."""
+    """Return what groups of kernels have of the variance of scores under the prior, (n_draws, n_groups)."""
     squares = np.array([model.covariance.split(model.values(u)[0])[0] ** 2 for u in coordinates])
     shares: np.ndarray = squares / np.maximum(squares.sum(axis=1, keepdims=True), np.finfo(float).tiny)
-    return shares
+    return shares @ members(model.kernel_prior, shares.shape[1])
+
+
+def members(prior: Any, n_kernels: int) -> np.ndarray:
+    """Return which kernels are of which group under a prior, mostly of views, (n_kernels, n_groups)."""
+    group = getattr(prior, "group", np.arange(n_kernels))
+    return np.eye(int(group.max()) + 1)[group]
 
 
 def equally_likely(weights: np.ndarray, n_draws: int, rng: np.random.Generator) -> np.ndarray:

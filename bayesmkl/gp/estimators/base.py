@@ -50,7 +50,7 @@ from bayesmkl.gp.estimators.by_landmarks import (
 from bayesmkl.gp.estimators.completion import CompletingMKL
 from bayesmkl.gp.estimators.settings import GPMKL, check_learned, checked_weight_prior, of_kernels
 from bayesmkl.gp.evidence import ep_evidence, exact_evidence, laplace_evidence, student_evidence
-from bayesmkl.gp.hyperposterior import Draws, Hypermodel, share_error
+from bayesmkl.gp.hyperposterior import Draws, Hypermodel, members, share_error
 from bayesmkl.gp.hyperpriors import HalfT, NestedShares, ParameterPriors, WeightPrior, WithDesign
 from bayesmkl.gp.reading import (
     KEPT,
@@ -338,7 +338,8 @@ class BaseGPMKL(CompletingMKL):
         self.pareto_k_, self.ess_, self.rhat_ = weighted.pareto_k, weighted.ess, weighted.rhat
         self.unconverged_ = weighted.unconverged
         alike = np.full(draws.n_draws, 1.0 / draws.n_draws)
-        self.share_mcse_ = np.nan if weighted.are_chains else share_error(draws.shares, alike, draws.point)
+        shares = draws.shares @ members(self._hyperprior(), self.n_kernels_in_)
+        self.share_mcse_ = np.nan if weighted.are_chains else share_error(shares, alike, draws.point)
         self.n_evaluations_ = n_evaluations
         self.outcome_, self.converged_ = weighted.outcome, weighted.converged
         advice = weighted.advice("hyperparameters", "scale")

@@ -284,8 +284,8 @@ GPMKL = ESTIMATOR | entries(
     ess_ : float
         Effective number of independent draws of the hyperparameters.
     share_mcse_ : float
-        The largest Monte Carlo standard error of `kernel_shares_` and of the ends of their 94 % intervals. NaN for
-        chains.
+        The largest Monte Carlo standard error of the views' shares, or of kernels' shares under priors without views,
+        and of the ends of their 94 % intervals. NaN for chains.
     unconverged_ : float
         Posterior probability of the points at which the approximation of the evidence did not converge.
     n_evaluations_ : int
