@@ -391,7 +391,7 @@ HOPELESS_DRAWS = 10.0  # effective ones below which a k-hat of one is no acciden
 HOPELESS_K = 1.0  # k-hat from which on weights have no mean, so that more of them are as bad
 LARGEST_RHAT = 1.05  # of chains that are short, and start where they belong
 FAR_STEP = 2.0  # standard deviations from the mode at which its sides are measured
-BATCH, PER_COORDINATE, RATE = 32, 8, 0.1  # of the fit to slopes of the log posterior
+BATCH, PER_COORDINATE, RATE = 32, 12, 0.03  # of the fit to slopes of the log posterior
 SIDES = (0.6, 2.0)  # least and largest standard deviation of a side, relative to the curvature's
 WIDER = 1.2  # covariance of the first density than that of the curvature
 LEAST_DRAWS = 50.0  # effective ones
@@ -757,7 +757,7 @@ def draw_importance(
     n_draws : int
         At most so many while `share_mcse` is not reached; up to twice as many while k-hat is above one half, or .7
         where it is reached or draws are worth more than half of their number, or they are worth less than 50. Not
-        where k-hat is above one and they are worth less than 10.
+        where k-hat is above one and they are worth less than 10, or are those of many kernels.
     rng : numpy.random.Generator
     report : callable, optional
         Is told how many draws there are, and what their weights are like.
@@ -786,7 +786,7 @@ def draw_importance(
         # weights that differ so little may look heavy-tailed by chance
         good_k = LARGEST_K if ess >= EFFICIENT * len(points) or error < share_mcse else GOOD_K
         known = pareto_k < good_k and ess >= LEAST_DRAWS
-        hopeless = pareto_k >= HOPELESS_K and ess < HOPELESS_DRAWS
+        hopeless = pareto_k >= HOPELESS_K and (metric is None or ess < HOPELESS_DRAWS)
         return known or hopeless or len(points) >= 2 * n_draws
 
     while not enough():
