@@ -84,13 +84,15 @@ def draw_views(model: GPMKLRegressor, y: np.ndarray, seed: int) -> np.ndarray:
     covariance = hypermodel.covariance
     prior = PriorParts(covariance, draws.n_draws, 1, rng)
     sums, residuals = prior.total(draws.weights, draws.point), np.empty((draws.n_draws, 1, len(y)))
+    n_effects = 0 if covariance.effects is None else len(covariance.effects.term)
+    normal = rng.standard_normal((draws.n_draws, 1 + n_effects + len(y)))
     for at, weights in enumerate(draws.weights):
         here, matrix = np.flatnonzero(draws.point == at), covariance.matrix(weights)
         found = hypermodel.evidence(
             hypermodel.likelihood, hypermodel.targets[0], matrix, draws.parameters[at, 0]
         )
         residuals[here, 0], *_ = draw_scores(
-            covariance, weights, found.posterior, found.sites, matrix, sums[here, 0], rng
+            covariance, weights, found.posterior, found.sites, matrix, sums[here, 0], normal[here]
         )
     parts = np.empty((draws.n_draws, covariance.stack.n_kernels, len(y)))
     for kernels, here, own in prior.corrected(draws.weights, draws.point, residuals):

@@ -118,7 +118,7 @@ def relevance(
           the difference of lower bounds. These get looser with the number of kernels and do not show signal;
         * ``pareto_k``: :math:`\hat k` of the refit, as `pareto_k_` of the model. Above 0.7 do not rely on the row;
           NaN for fits without importance weights;
-        * ``verdict``: "clear" if ``log_evidence_diff`` is above 3, "weak" from 1.2 to 3, "no evidence" from -1.2 to 1.2,
+        * ``verdict``: "clear" if ``log_evidence_diff`` is above 3, "weak" above 1.2, "no evidence" from -1.2 to 1.2,
           "evidence against" below. "No evidence" is not evidence of absence. A view is not needed if other views
           carry the same information. If all views together have no evidence, no single view has any. In a fit
           without a view, the part "views together" includes the other views only;
