@@ -38,7 +38,8 @@ def sample(task: str, n: int) -> tuple[np.ndarray, np.ndarray]:
     if task == "numbers":
         X, y = make_friedman1(n + N_NEW, random_state=0)
     elif n + N_NEW > 569:
-        X, y = make_ringnorm(n + N_NEW, random_state=0)[:2]
+        samples = make_ringnorm(n + N_NEW, random_state=0)
+        X, y = samples.data, samples.target
     else:
         X, y = load_wdbc(return_X_y=True)
         chosen = np.random.default_rng(0).permutation(len(y))[: n + N_NEW]
