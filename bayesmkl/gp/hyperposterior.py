@@ -853,8 +853,10 @@ def match_slopes(model: Hypermodel, mode: Mode, rng: np.random.Generator) -> Mod
     for k in range(n_batches):
         within = density.within
         drawn = rng.standard_normal((BATCH, len(within.mean))) @ np.linalg.cholesky(within.cov).T
-        found = density.slopes(model, within.mean + drawn, mode.point.sites)
-        density = density._replace(within=within.matched(*found, RATE * drawn.size / (k + 1.0)))
+        at, slopes = density.slopes(model, within.mean + drawn, mode.point.sites)
+        if len(at) < BATCH // 2:
+            break
+        density = density._replace(within=within.matched(at, slopes, RATE * drawn.size / (k + 1.0)))
     return mode._replace(bent=density, n_evaluations=mode.n_evaluations + n_batches * BATCH)
 
 
@@ -912,7 +914,7 @@ def _prior_shares(model: Hypermodel, coordinates: np.ndarray) -> np.ndarray:
 
 def members(prior: Any, n_kernels: int) -> np.ndarray:
     """Return which kernels are of which group under a prior, mostly of views, (n_kernels, n_groups)."""
-    group = getattr(prior, "group", np.arange(n_kernels))
+    group = getattr(getattr(prior, "kernel_prior", prior), "group", np.arange(n_kernels))
     return np.eye(int(group.max()) + 1)[group]
 
 

@@ -607,15 +607,8 @@ def shares_of_parts(
     for at, i in enumerate(points):
         here, matrix = np.flatnonzero(point == at), covariance.matrix(weights[at])
         for k, sites in enumerate(draws._sites(i)):
-            drawn = draw_scores(
-                covariance,
-                weights[at],
-                condition(matrix, sites),
-                sites,
-                matrix,
-                score[here, k],
-                normal[here, k],
-            )
+            given, of_prior = condition(matrix, sites), (score[here, k], normal[here, k])
+            drawn = draw_scores(covariance, weights[at], given, sites, matrix, *of_prior)
             residuals[here, k], of_parts[here, k] = drawn[:2]
     total = _around(of_parts, np.broadcast_to(sample_weight, of_parts.shape[-1:]))
     found = np.empty((len(chosen), covariance.stack.n_kernels))

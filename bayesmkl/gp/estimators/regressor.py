@@ -250,9 +250,7 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
             return "auto"
         if not isinstance(X, np.ndarray | pd.DataFrame) or not isinstance(self._likelihood(), Gaussian):
             return "auto"
-        n_views = (
-            len(views) if isinstance(views, Mapping) else 1 if views in (None, "all") else MOST_VIEWS + 1
-        )
+        n_views = len(views) if isinstance(views, Mapping) else 1 if str(views) in ("None", "all") else np.inf
         is_small = len(X) <= MOST_ROWS and X.shape[1] <= MOST_COLUMNS and n_views <= MOST_VIEWS
         return "adaptive" if is_small else "auto"
 
