@@ -121,7 +121,7 @@ class Browser:
     def click(self, selector: str) -> None:
         """Move the mouse to the middle of an element and press its left button."""
         place = f"document.querySelector({json.dumps(selector)})"
-        self.evaluate(f"{place}.scrollIntoView({{block: 'center', inline: 'center'}})")
+        self.evaluate(f"{place}.scrollIntoView({{block: 'center', inline: 'center', behavior: 'instant'}})")
         box = self.evaluate(
             f"(({{x, y, width, height}}) => [x + width / 2, y + height / 2])({place}.getBoundingClientRect())"
         )
