@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 if TYPE_CHECKING:
     import pandas as pd
-    from sklearn.model_selection import BaseCrossValidator, BaseShuffleSplit
 
 
 class RowBlocks(Protocol):
@@ -35,6 +34,18 @@ class RowBlocks(Protocol):
         ...
 
 
+class Splitter(Protocol):
+    """A rule of cross-validation, as scikit-learn has them."""
+
+    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
+        """Return the number of splits."""
+        ...
+
+    def split(self, X: Any, y: Any = None, groups: Any = None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Go through the positions of training and test samples."""
+        ...
+
+
 # Rows of features, a table, or kernels with the kernels last; whatever NumPy makes an array of is one.
 Samples: TypeAlias = "ArrayLike | pd.DataFrame | RowBlocks"
 # One value or label per sample, or a column for each of several outputs.
@@ -45,6 +56,6 @@ Label: TypeAlias = "str | float | np.generic"
 Index: TypeAlias = "int | np.integer | slice | np.ndarray | Sequence[int]"
 Seed: TypeAlias = "int | np.random.Generator | np.random.RandomState"
 # A number of folds, a rule, or the positions of training and test samples themselves.
-Splits: TypeAlias = "int | BaseCrossValidator | BaseShuffleSplit | Iterable[tuple[ArrayLike, ArrayLike]]"
+Splits: TypeAlias = "int | Splitter | Iterable[tuple[ArrayLike, ArrayLike]]"
 # A name, a scorer, several names, or names of one's own for them.
 Scoring: TypeAlias = "str | Callable[..., float] | Sequence[str] | Mapping[str, str | Callable[..., float]]"
