@@ -43,7 +43,7 @@ from _report import claim, markdown_table
 from bayesmkl import GPMKLRegressor, KernelBank
 from bayesmkl.gp import Design, Marginal
 from bayesmkl.gp.hyperposterior import Hypermodel
-from bayesmkl.gp.reading import PriorParts, draw_scores
+from bayesmkl.gp.reading import PriorParts, draw_normal, draw_scores
 from bayesmkl.kernels import Gaussian
 from bayesmkl.posterior import effect_table
 
@@ -84,8 +84,7 @@ def draw_views(model: GPMKLRegressor, y: np.ndarray, seed: int) -> np.ndarray:
     covariance = hypermodel.covariance
     prior = PriorParts(covariance, draws.n_draws, 1, rng)
     sums, residuals = prior.total(draws.weights, draws.point), np.empty((draws.n_draws, 1, len(y)))
-    n_effects = 0 if covariance.effects is None else len(covariance.effects.term)
-    normal = rng.standard_normal((draws.n_draws, 1 + n_effects + len(y)))
+    normal = draw_normal(covariance, (draws.n_draws, len(y)), rng)
     for at, weights in enumerate(draws.weights):
         here, matrix = np.flatnonzero(draws.point == at), covariance.matrix(weights)
         found = hypermodel.evidence(

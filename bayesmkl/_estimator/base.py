@@ -479,6 +479,10 @@ class BaseMKL(BaseEstimator):
         )
         return stack
 
+    def _kernels_for(self, X: Any) -> str:
+        """Return the kernels of the default bank for some samples."""
+        return "auto"
+
     def _new_bank(self, X: Samples | None = None) -> KernelBank:
         """Return an unfitted bank; subclasses may leave columns of validated samples `X` to others than kernels."""
         of_bank = self._MISSING_VIEWS.get(self.missing_views, "error")

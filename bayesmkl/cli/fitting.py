@@ -147,10 +147,9 @@ def _training(
     seen = _seen(X_train, options)
     model = new_model(options, seen)
     bank = _bank(model, seen)
-    named = bank.views
     used = (
-        [name for own in named.values() for name in own]
-        if isinstance(named, dict)
+        [name for own in bank.views.values() for name in own]
+        if isinstance(bank.views, dict)
         else [str(name) for name in seen]
     )
     if options.missing_views == "error":
@@ -175,8 +174,7 @@ def _seen(features: pd.DataFrame, options: Options) -> pd.DataFrame:
 
 
 def _bank(model: Any, seen: pd.DataFrame) -> Any:
-    kernels = model._kernels_for(seen) if hasattr(model, "_kernels_for") else "auto"
-    return model.kernels or KernelBank(kernels, views=model.views, scale=True)
+    return model.kernels or KernelBank(model._kernels_for(seen), views=model.views, scale=True)
 
 
 def _held_out(features: pd.DataFrame, y: np.ndarray, options: Options) -> tuple[np.ndarray, np.ndarray]:

@@ -245,8 +245,8 @@ def draw_hyperparameters(
 
         return draw_chains(model, mode, *counts, rng), mode.n_evaluations
     learned, at = model.covariance.stack.learned, mode.coordinates
-    is_wide = isinstance(mode.cov, Spread) or model.mirror(at) is not None
-    if len(at) >= (MANY_WIDTHS if learned else MANY_SIDES) and not is_wide:
+    is_plain = not isinstance(mode.cov, Spread) and model.mirror(at) is None
+    if is_plain and len(at) >= (MANY_WIDTHS if learned else MANY_SIDES):
         mode = measure_sides(model, mode)
         mode = match_slopes(model, mode, rng) if learned else mode
     enough = options.share_mcse if options.n_points is None else 0.0

@@ -774,7 +774,7 @@ def draw_importance(
     metric = None if isinstance(mode.cov, Spread) else _metric(mode.cov)
     sequence, proposals, sizes = density.sequence(rng), [], []
     coordinates = np.empty((0, len(mode.coordinates)))
-    shares = _prior_shares(model, mode.coordinates[None])[:0]
+    shares: list[np.ndarray] = []
     points: list[Point] = []
     drawn_at: list[float] = []  # log densities of draws by what they were drawn from
     pareto_k, ess, error, room = np.inf, 0.0, np.inf, ROOM
@@ -797,7 +797,8 @@ def draw_importance(
         sizes.append(len(new))
         several = model.covariance.stack.n_kernels > MANY
         matrices = covariance_matrices(model, new) if several else [None] * len(new)
-        coordinates, shares = np.vstack([coordinates, new]), np.vstack([shares, _prior_shares(model, new)])
+        coordinates = np.vstack([coordinates, new])
+        shares.append(_prior_shares(model, new))
         for u, matrix in zip(new, matrices, strict=True):
             near = _nearest(u, coordinates[: len(points)], points, mode, model, metric)
             try:
@@ -818,7 +819,7 @@ def draw_importance(
         pareto_k = float(shape)
         weights = np.exp(log_weights - logsumexp(log_weights))
         ess = float(1.0 / (weights**2).sum())
-        error = SMOOTHER * share_error(shares, weights)
+        error = SMOOTHER * share_error(np.vstack(shares), weights)
         density = density.adapted(coordinates, weights)
     of_prior = -0.5 * coordinates.shape[1] * np.log(2.0 * np.pi)  # which the log posterior leaves out
     # later densities were fitted to earlier draws and are too high there: the evidence takes each draw's own one

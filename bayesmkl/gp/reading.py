@@ -424,7 +424,7 @@ def read(
     )
     left_out, taken_out = np.empty((2, *shape))
     residuals, of_parts = np.empty((2, n_draws, n_outputs, n_samples))
-    normal = rng.standard_normal((n_draws, n_outputs, 1 + n_effects + n_samples))
+    normal = draw_normal(covariance, residuals.shape, rng)
     matrices = covariance_matrices(model, weighted.coordinates[points])
     for at, (i, (own_weights, parameters), matrix) in enumerate(zip(points, values, matrices, strict=True)):
         here = np.flatnonzero(point == at)
@@ -521,6 +521,12 @@ def _read_shares(
     return variances
 
 
+def draw_normal(covariance: Covariance, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
+    """Draw what `draw_scores` takes for scores of some shape, (..., 1 + n_effects + n_samples)."""
+    n_effects = 0 if covariance.effects is None else len(covariance.effects.term)
+    return rng.standard_normal((*shape[:-1], 1 + n_effects + shape[-1]))
+
+
 def draw_scores(
     covariance: Covariance,
     weights: np.ndarray,
@@ -602,8 +608,7 @@ def shares_of_parts(
     prior = PriorParts(covariance, len(chosen), n_outputs, rng)
     score = prior.total(weights, point)
     residuals, of_parts = np.empty((2, *score.shape))
-    n_effects = 0 if covariance.effects is None else len(covariance.effects.term)
-    normal = rng.standard_normal((*score.shape[:2], 1 + n_effects + score.shape[2]))
+    normal = draw_normal(covariance, score.shape, rng)
     for at, i in enumerate(points):
         here, matrix = np.flatnonzero(point == at), covariance.matrix(weights[at])
         for k, sites in enumerate(draws._sites(i)):

@@ -27,7 +27,7 @@ from bayesmkl.gp.evidence import exact_evidence
 from bayesmkl.gp.hyperposterior import Hypermodel
 from bayesmkl.gp.hyperpriors import DirichletShares, ParameterPriors, WithDesign
 from bayesmkl.gp.program import explicit_program
-from bayesmkl.gp.reading import PriorParts, draw_scores
+from bayesmkl.gp.reading import PriorParts, draw_normal, draw_scores
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.outcomes import Gaussian
 from bayesmkl.persistence import load_model, save_model
@@ -156,7 +156,7 @@ def test_draws_of_coefficients_have_the_moments_of_bayesian_regression(rng):
     found = exact_evidence(Gaussian(), y, covariance.matrix(weights), np.array([0.3]))
     prior = PriorParts(covariance, 6000, 1, rng).total(weights[None], np.zeros(6000, dtype=int))[:, 0]
     matrix = covariance.matrix(weights)
-    normal = rng.standard_normal((6000, 1 + len(effects.term) + 30))
+    normal = draw_normal(covariance, prior.shape, rng)
     _, _, scores, drawn = draw_scores(
         covariance, weights, found.posterior, found.sites, matrix, prior, normal
     )

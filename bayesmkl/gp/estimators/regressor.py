@@ -59,7 +59,7 @@ LIKELIHOODS: dict[str, Any] = {
     "negative-binomial": NegativeBinomial(),
     "beta-binomial": BetaBinomial(),
 }
-MOST_ROWS, MOST_COLUMNS, MOST_VIEWS = 300, 16, 4  # of samples whose default bank has widths that are inferred
+MOST_ROWS, MOST_COLUMNS, MOST_VIEWS = 300, 16, 4  # with which the default bank infers widths
 FAR = 100.0  # times the largest training count, beyond which a mean is no prediction
 
 
@@ -79,8 +79,8 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
     Parameters
     ----------
     %(kernels)s
-        Except with at most 300 samples, 16 columns and 4 views, normal noise, and no `design` or missing views: then
-        it is ``KernelBank("adaptive", scale=True)``, which infers a width for each column.
+        With at most 300 samples, 16 columns and 4 views, normal noise, and no `design` or missing views, None is
+        ``KernelBank("adaptive", scale=True)``, which infers a width for each column.
     %(views)s
     likelihood : str or Likelihood, default="gaussian"
         Distribution of a target given its score. "gaussian": normal noise. "student-t": noise with outliers.
