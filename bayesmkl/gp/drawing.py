@@ -28,8 +28,7 @@ from bayesmkl.gp.hyperposterior import (
     evaluate_height,
     evaluate_slope,
     expected_factors,
-    match_slopes,
-    measure_sides,
+    gather,
     spread_of,
 )
 from bayesmkl.gp.hyperpriors import HalfT
@@ -43,8 +42,7 @@ STEP = 0.1  # of the finite differences of the gradient at the mode
 FARTHEST = 8.0  # standard deviations of a coordinate that a step may have
 LEAST_CURVATURE = 0.3  # of a coordinate; the prior alone has one
 LEAST_LENGTH = 1e-6  # of the part of the mode that is a direction of its own
-MANY_SIDES = 40  # coordinates, from which on the first density has two sides
-MANY_WIDTHS = 16  # coordinates, some of widths, from which on it is fitted to slopes, too
+MANY_WIDTHS = 30  # coordinates, some of widths, from which on the mode may have little of the mass
 MANY_WEIGHTS = 100  # hyperparameters, beyond which importance weights mostly have a heavy tail
 N_MEASURED = 8  # directions of many coordinates, in which the curvature is measured
 
@@ -244,11 +242,17 @@ def draw_hyperparameters(
         from bayesmkl.gp.chains import draw_chains
 
         return draw_chains(model, mode, *counts, rng), mode.n_evaluations
-    learned, at = model.covariance.stack.learned, mode.coordinates
-    is_plain = not isinstance(mode.cov, Spread) and model.mirror(at) is None
-    if is_plain and len(at) >= (MANY_WIDTHS if learned else MANY_SIDES):
-        mode = measure_sides(model, mode)
-        mode = match_slopes(model, mode, rng) if learned else mode
+    if model.covariance.stack.learned and MANY_WIDTHS <= model.n_coordinates <= MANY:
+        mode = gather(model, mode, rng)
     enough = options.share_mcse if options.n_points is None else 0.0
     with step_progress(show_progress, "drawing kernel weights", 2 * n_points, "point") as report:
-        return draw_importance(model, mode, n_points, rng, report, enough), mode.n_evaluations
+        draws = draw_importance(model, mode, n_points, rng, report, enough)
+        n_evaluations, missed = mode.n_evaluations, not draws.outcome.converged
+        if missed and not isinstance(mode.cov, Spread):  # there is more near the heaviest draw
+            at = int(np.argmax(draws.weights))
+            heaviest = mode._replace(coordinates=draws.coordinates[at], point=draws.points[at])
+            mode = gather(model, heaviest, rng)
+            others = draw_importance(model, mode, n_points, rng, report, enough)
+            if others.outcome.converged or others.pareto_k < draws.pareto_k:
+                draws, n_evaluations = others, mode.n_evaluations + len(draws.points)
+    return draws, n_evaluations

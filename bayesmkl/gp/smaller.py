@@ -27,7 +27,6 @@ from bayesmkl.gp.conditioning import Sites
 from bayesmkl.gp.drawing import find_mode
 from bayesmkl.gp.hyperposterior import (
     CLOSE,
-    DRAWS_PER_COORDINATE,
     LARGEST_K,
     LEAST_COV,
     LOOSE,
@@ -40,6 +39,7 @@ from bayesmkl.gp.hyperpriors import SharesOfKernels
 from bayesmkl.gp.widths import n_coordinates_of
 
 N_POINTS = 128
+HALF_TRUSTED = 3.0  # effective points per coordinate, by which correlations count half
 MOST_STEPS, LEAST_GAIN = 12, 1e-4  # to the mode; the gain of a step is relative to the log posterior
 
 
@@ -99,7 +99,7 @@ def _moments(coordinates: np.ndarray, probability: np.ndarray) -> tuple[np.ndarr
     mean = probability @ coordinates
     around = coordinates - mean
     cov = (around * probability[:, None]).T @ around
-    trust = 1.0 / (1.0 + DRAWS_PER_COORDINATE * len(mean) * (probability**2).sum())
+    trust = 1.0 / (1.0 + HALF_TRUSTED * len(mean) * (probability**2).sum())
     return mean, trust * cov + np.diag((1.0 - trust) * np.diag(cov) + LEAST_COV)
 
 

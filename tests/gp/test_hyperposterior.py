@@ -416,60 +416,21 @@ def test_the_curvature_of_many_weights_is_expected(build, rng, monkeypatch):
     np.testing.assert_allclose(curvature[n_weights:], other[n_weights:], rtol=0.05, atol=0.02)
 
 
-def test_a_density_with_two_sides_is_normalized_and_drawn_from_as_it_says():
-    """Its mass by a grid; draws have the probabilities of the sides and the density's own mean."""
-    root = np.array([[0.8, 0.3], [0.3, 0.5]])
-    scales = np.array([[0.6, 1.0], [1.8, 1.0]])
-    within = hyperposterior.Proposal(
-        np.array([0.2, -0.1]), np.array([[1.1, 0.2], [0.2, 0.9]]), lambda u: None
-    )
-    density = hyperposterior.SkewedProposal(np.array([1.0, -2.0]), root, scales, within)
-    axis = np.linspace(-12.0, 12.0, 1201)
-    grid = np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
-    mass = np.exp(density.log_density(grid)) * (axis[1] - axis[0]) ** 2
-    assert abs(mass.sum() - 1.0) < 2e-3
-    rng = np.random.default_rng(0)
-    drawn = density.draw(8192, rng, density.sequence(rng))
-    np.testing.assert_allclose(drawn.mean(axis=0), mass @ grid, atol=0.02)
-    np.testing.assert_allclose(np.cov(drawn.T), np.cov(grid.T, aweights=mass), atol=0.06)
-
-
-def test_sides_of_the_mode_are_those_of_the_posterior(monkeypatch):
-    """It is normal below the mode, and falls as with half the standard deviation above."""
-    root, at = np.array([[0.7, 0.2], [0.2, 0.4]]), np.array([0.5, -1.0])
-
-    def height(model, coordinates, sites, **tol):
-        steps = np.linalg.solve(root, coordinates - at)
-        steps[steps > 0.0] /= 0.7
-        return hyperposterior.Point(-0.5 * float(steps @ steps), 0.0, (), True), []
-
-    monkeypatch.setattr(hyperposterior, "evaluate_height", height)
-    mode = hyperposterior.Mode(at, root @ root, hyperposterior.Point(0.0, 0.0, (), True), 1, True)
-    found = hyperposterior.measure_sides(None, mode)
-    np.testing.assert_allclose(found.bent.scales, [[1.0, 1.0], [0.7, 0.7]], rtol=1e-6)
-    assert found.n_evaluations == 5
-
-
-def test_slopes_by_bent_coordinates_are_differences_of_heights(rng):
-    """Of a posterior with one kernel and noise; the density of bent coordinates has their stretch."""
+def test_a_gathered_density_has_the_moments_of_the_posterior(rng):
+    """From far away, beside those of many importance draws."""
     model = regression(rng)
-    size = model.n_coordinates
-    root = hyperposterior.symmetric_root(np.cov(rng.standard_normal((size, 40))))
-    scales = rng.uniform(0.5, 1.5, (2, size))
-    standard = hyperposterior.Proposal(np.zeros(size), np.eye(size), lambda u: None)
-    density = hyperposterior.SkewedProposal(np.full(size, 0.1), root, scales, standard)
-
-    def height(z):
-        u = density.mode + density._steps(z[None])[0] @ root
-        stretch = -density._bent(u[None])[1].sum()
-        return hyperposterior.evaluate(model, u, None)[0].log_density + stretch
-
-    bent = rng.standard_normal((3, size))
-    drawn, slopes = density.slopes(model, bent, None)
-    np.testing.assert_array_equal(drawn, bent)
-    steps = 1e-4 * np.eye(size)
-    expected = [[(height(z + h) - height(z - h)) / 2e-4 for h in steps] for z in bent]
-    np.testing.assert_allclose(slopes, expected, rtol=1e-5, atol=1e-5)
+    mode = find_mode(model)
+    draws = draw_importance(model, mode, 4096, np.random.default_rng(0))
+    mean = draws.weights @ draws.coordinates
+    around = draws.coordinates - mean
+    cov = (around * draws.weights[:, None]).T @ around
+    point, _ = hyperposterior.evaluate_height(model, mode.coordinates + 1.0, None)
+    away = mode._replace(coordinates=mode.coordinates + 1.0, cov=0.1 * mode.cov, point=point)
+    found = hyperposterior.gather(model, away, np.random.default_rng(0))
+    sds = np.sqrt(np.diag(cov))
+    np.testing.assert_allclose((found.coordinates - mean) / sds, 0.0, atol=0.3)
+    np.testing.assert_allclose(np.sqrt(np.diag(found.cov)) / sds, 1.0, atol=0.25)
+    assert found.n_evaluations > away.n_evaluations
 
 
 def test_a_density_that_matches_slopes_of_a_normal_posterior_is_this_posterior(rng):

@@ -130,7 +130,7 @@ def test_curvature_in_few_directions_is_that_of_most_information(prior, rng, mon
     assert missed[0] > -0.05
     assert missed[-1] < values[2] - 1.0
     assert mode.cov.basis.shape[1] < 40
-    drawn = [draw_importance(model, mode, 512, np.random.default_rng(seed)) for seed in (0, 1)]
+    drawn = [draw_importance(model, mode, 1024, np.random.default_rng(seed)) for seed in (0, 1)]
     evidences = [one.log_evidence for one in drawn]
     assert abs(evidences[0] - evidences[1]) < 0.8
     assert min(one.ess for one in drawn) > 12.0

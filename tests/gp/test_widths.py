@@ -29,7 +29,7 @@ from bayesmkl.persistence import load_model, save_model
 from bayesmkl.posterior import contrast, contributions, feature_table, interaction_table
 
 FEW = Marginal(n_points=400, n_draws=200)
-FEWEST = Marginal(n_points=100, n_draws=100)  # of fits whose warnings are caught
+FEWEST = Marginal(n_points=200, n_draws=100)  # of fits whose warnings are caught
 VIEWS = {"a": [0, 1, 2], "b": [3, 4]}
 EACH = KernelBank([Gaussian(width="each"), Linear()], views=VIEWS)
 LEARN = KernelBank([Gaussian(width="learn"), Linear()], views=VIEWS)
@@ -152,7 +152,7 @@ def test_predictions_are_integrals_over_weight_and_width(rng):
     mean = np.tensordot(weights, np.array(means), 2)
     std = np.sqrt(np.tensordot(weights, np.array(squares), 2) - mean**2)
     found, spread = model.predict_latent(new, return_std=True)
-    np.testing.assert_allclose(found, mean, atol=0.02)
+    np.testing.assert_allclose((found - mean) / std, 0.0, atol=0.03)
     np.testing.assert_allclose(spread, std, rtol=0.03)
 
 
