@@ -16,6 +16,7 @@ from bayesmkl.gp.conditioning import Sites
 from bayesmkl.gp.covariances import Additive
 from bayesmkl.gp.hyperposterior import (
     CLOSE,
+    FEW_STEPS,
     MANY,
     MOST_OF_CHAINS,
     Draws,
@@ -23,6 +24,8 @@ from bayesmkl.gp.hyperposterior import (
     Mode,
     Point,
     Spread,
+    Slopes,
+    climb_bound,
     draw_importance,
     evaluate,
     evaluate_height,
@@ -96,16 +99,22 @@ def find_mode(
 ) -> Mode:
     """Climb to the mode by L-BFGS, and measure the curvature there by differences of gradients.
 
-    Of more than 200 coordinates that of kernel weights is the expected one instead, in the directions in which there
-    is most of it, where parts of the score are independent. It is that of normal scores: in a few of these
-    directions, and in that of the mode itself, it is measured.
+    Of more than 200 coordinates, where parts of the score are independent, the mean of independent normal densities
+    takes the place of the mode, since most of the mass is there. The curvature of kernel weights is the expected one,
+    in the directions in which there is most of it. It is that of normal scores: in a few of these directions, and in
+    that of the mean itself, it is measured.
     """
     ways = [climb(model, at, max_iter, tol) for at in _starts(model, start)]
     _, sites, found = min(ways, key=lambda way: way[2].fun)
     at, n_climbed = found.x, sum(way[2].nfev for way in ways)
+    size, are_many = len(at), len(at) > MANY and model.covariance.parts_are_independent
+    if are_many:
+        slopes_at = Slopes(model, sites)
+        at, _ = climb_bound(slopes_at, at, np.ones(size), np.random.default_rng(0), FEW_STEPS)
+        sites, n_climbed = slopes_at.sites, n_climbed + slopes_at.n_evaluations
     point, _ = evaluate_height(model, at, sites)
-    size, converged = len(at), bool(found.success) and point.converged
-    if size > MANY and model.covariance.parts_are_independent:
+    converged = bool(found.success) and point.converged
+    if are_many:
         posteriors = [one.posterior for one in evaluate(model, at, point.sites, tol=CLOSE)[1]]
         first = model.kernel_prior.n_coordinates(model.covariance.stack.n_kernels)
         weights = model.values(at)[0]

@@ -201,7 +201,7 @@ def _no_mirror(coordinates: np.ndarray) -> None:
     return
 
 
-N_DIRECTIONS = 32  # that the information is multiplied by
+N_DIRECTIONS = 64  # that the information is multiplied by
 N_PRODUCTS = 2  # with each of them
 STEP = 1e-3  # of differences of weights
 NOTABLE = 0.05  # curvature beside the prior's one; what is less is left to the importance weights
@@ -318,7 +318,7 @@ EFFICIENT = 0.5  # of draws that are worth many
 HOPELESS_DRAWS = 10.0  # effective ones below which a k-hat of one is no accident
 HOPELESS_K = 1.0  # k-hat from which on weights have no mean, so that more of them are as bad
 LARGEST_RHAT = 1.05  # of chains that are short, and start where they belong
-FIXED, STEPS = 8, 30  # normal numbers and steps of the climb with independent densities
+FIXED, STEPS, FEW_STEPS = 8, 30, 15  # normal numbers and steps of the climb with independent densities
 BATCH, PER_COORDINATE, RATE = 32, 12, 0.03  # of the fit to slopes of the log posterior
 WIDER = 1.2  # covariance of the first density than that of the curvature
 LEAST_DRAWS = 50.0  # effective ones
@@ -692,7 +692,7 @@ def draw_importance(
     """
     density: Any
     if isinstance(mode.cov, Spread):
-        density = WideProposal.around(mode.coordinates, *mode.cov)
+        density = WideProposal.around(mode.coordinates, mode.cov.basis, WIDER * mode.cov.variances)
     else:
         density = Proposal(mode.coordinates, WIDER * mode.cov, model.mirror)
     metric = None if isinstance(mode.cov, Spread) else _metric(mode.cov)
@@ -751,16 +751,55 @@ def draw_importance(
     return Draws(coordinates, weights, tuple(points), log_evidence, pareto_k, ess)
 
 
-def gather(model: Hypermodel, mode: Mode, rng: np.random.Generator) -> Mode:
-    r"""Return a normal density next to the posterior where its mass is, in place of the one around the mode.
+class Slopes:
+    """Log posteriors and their slopes at some coordinates, minus infinity where they are not known."""
 
-    The mode of many widths may be that of a function which follows the noise: high and narrow, with little mass.
-    First independent normal densities climb the lower bound of the evidence, with the same few standard normal
-    numbers throughout (Giordano, Ingram and Broderick 2024):
+    def __init__(self, model: Hypermodel, sites: tuple[Sites, ...] | None) -> None:
+        self.model, self.sites, self.n_evaluations = model, sites, 0
+
+    def __call__(self, coordinates: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        heights, slopes = np.full(len(coordinates), -np.inf), np.zeros_like(coordinates)
+        for i, u in enumerate(coordinates):
+            self.n_evaluations += 1
+            try:
+                point, slopes[i] = evaluate_slope(self.model, u, self.sites, tol=CLOSE)
+                heights[i], self.sites = point.log_density, point.sites
+            except np.linalg.LinAlgError:
+                continue
+        return heights, slopes
+
+
+def climb_bound(
+    slopes_at: Slopes, mean: np.ndarray, sds: np.ndarray, rng: np.random.Generator, n_steps: int
+) -> tuple[np.ndarray, np.ndarray]:
+    r"""Return means and standard deviations of independent normal densities that have most of the posterior's mass.
+
+    They climb the lower bound of the evidence, with the same few standard normal numbers throughout (Giordano, Ingram
+    and Broderick 2024):
 
     .. math:: \max_{m, s} \frac1n \sum_i \log p(m + s \circ z_i \mid y) + \sum_j \log s_j .
 
-    Then mean and covariance are fitted to slopes of the log posterior at their own draws.
+    Of many coordinates the mode may be that of a function which follows the noise: high and narrow, with little mass.
+    """
+    size = len(mean)
+    normal = ndtri(np.clip(qmc.Sobol(size, seed=rng).random(FIXED), EDGE, 1.0 - EDGE))
+
+    def bound(at: np.ndarray) -> tuple[float, np.ndarray]:
+        sds = np.exp(at[size:])
+        heights, slopes = slopes_at(at[:size] + sds * normal)
+        gradient = np.concatenate([slopes.mean(axis=0), (slopes * normal).mean(axis=0) * sds + 1.0])
+        return -float(heights.mean() + at[size:].sum()), -gradient
+
+    start, options = np.concatenate([mean, np.log(sds)]), {"maxiter": n_steps}
+    found = optimize.minimize(bound, start, jac=True, method="L-BFGS-B", options=options).x
+    return found[:size], np.exp(found[size:])
+
+
+def gather(model: Hypermodel, mode: Mode, rng: np.random.Generator) -> Mode:
+    """Return a normal density next to the posterior where its mass is, in place of the one around the mode.
+
+    Beginning with independent densities, mean and covariance are fitted to slopes of the log posterior at their own
+    draws.
 
     Parameters
     ----------
@@ -769,32 +808,9 @@ def gather(model: Hypermodel, mode: Mode, rng: np.random.Generator) -> Mode:
         Where the climb begins.
     rng : numpy.random.Generator
     """
-    size, sites, n_evaluations = len(mode.coordinates), [mode.point.sites], mode.n_evaluations
-
-    def slopes_at(coordinates: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        nonlocal n_evaluations
-        heights, slopes = np.full(len(coordinates), -np.inf), np.zeros_like(coordinates)
-        for i, u in enumerate(coordinates):
-            n_evaluations += 1
-            try:
-                point, slopes[i] = evaluate_slope(model, u, sites[0], tol=CLOSE)
-                heights[i], sites[0] = point.log_density, point.sites
-            except np.linalg.LinAlgError:
-                continue
-        return heights, slopes
-
-    cube = qmc.Sobol(size, seed=rng).random(FIXED)
-    fixed = ndtri(np.clip(cube, EDGE, 1.0 - EDGE))
-
-    def bound(at: np.ndarray) -> tuple[float, np.ndarray]:
-        sds = np.exp(at[size:])
-        heights, slopes = slopes_at(at[:size] + sds * fixed)
-        gradient = np.concatenate([slopes.mean(axis=0), (slopes * fixed).mean(axis=0) * sds + 1.0])
-        return -float(heights.mean() + at[size:].sum()), -gradient
-
-    start = np.concatenate([mode.coordinates, 0.5 * np.log(np.diag(mode.cov))])
-    climbed = optimize.minimize(bound, start, jac=True, method="L-BFGS-B", options={"maxiter": STEPS}).x
-    density = Proposal(climbed[:size], np.diag(np.exp(2.0 * climbed[size:])), model.mirror)
+    size, slopes_at = len(mode.coordinates), Slopes(model, mode.point.sites)
+    mean, sds = climb_bound(slopes_at, mode.coordinates, np.sqrt(np.diag(mode.cov)), rng, STEPS)
+    density = Proposal(mean, np.diag(sds**2), model.mirror)
     for k in range(-(-PER_COORDINATE * size // BATCH)):
         lower = np.linalg.cholesky(density.cov)
         drawn = density.mean + rng.standard_normal((BATCH, size)) @ lower.T
@@ -803,8 +819,9 @@ def gather(model: Hypermodel, mode: Mode, rng: np.random.Generator) -> Mode:
         if known.sum() < BATCH // 2:
             break
         density = density.matched(drawn[known], slopes[known], RATE * drawn.size / (k + 1.0))
+    n_evaluations = mode.n_evaluations + slopes_at.n_evaluations
     try:
-        point, _ = evaluate_height(model, density.mean, sites[0])
+        point, _ = evaluate_height(model, density.mean, slopes_at.sites)
     except np.linalg.LinAlgError:
         return mode._replace(n_evaluations=n_evaluations)
     return Mode(density.mean, density.cov, point, n_evaluations + 1, mode.converged)

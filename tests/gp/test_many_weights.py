@@ -118,6 +118,7 @@ def test_curvature_in_few_directions_is_that_of_most_information(prior, rng, mon
     model = Hypermodel(covariance, GaussianNoise(), y, prior, LogNormal(), exact_evidence)
     monkeypatch.setattr(drawing, "MANY", 10)
     monkeypatch.setattr(drawing, "_measured", lambda model, at, point, expected: (expected, 0))
+    monkeypatch.setattr(hyperposterior, "N_DIRECTIONS", 32)
     mode = find_mode(model)
     monkeypatch.setattr(hyperposterior, "N_DIRECTIONS", 61)
     monkeypatch.setattr(hyperposterior, "NOTABLE", 0.0)
