@@ -23,8 +23,8 @@ from bayesmkl.gp.hyperposterior import (
     Hypermodel,
     Mode,
     Point,
-    Spread,
     Slopes,
+    Spread,
     climb_bound,
     draw_importance,
     evaluate,
@@ -109,9 +109,9 @@ def find_mode(
     at, n_climbed = found.x, sum(way[2].nfev for way in ways)
     size, are_many = len(at), len(at) > MANY and model.covariance.parts_are_independent
     if are_many:
-        slopes_at = Slopes(model, sites)
-        at, _ = climb_bound(slopes_at, at, np.ones(size), np.random.default_rng(0), FEW_STEPS)
-        sites, n_climbed = slopes_at.sites, n_climbed + slopes_at.n_evaluations
+        of_model = Slopes(model, sites)
+        at, _ = climb_bound(of_model, at, np.ones(size), np.random.default_rng(0), FEW_STEPS)
+        sites, n_climbed = of_model.sites, n_climbed + of_model.n_evaluations
     point, _ = evaluate_height(model, at, sites)
     converged = bool(found.success) and point.converged
     if are_many:

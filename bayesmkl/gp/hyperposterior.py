@@ -752,12 +752,13 @@ def draw_importance(
 
 
 class Slopes:
-    """Log posteriors and their slopes at some coordinates, minus infinity where they are not known."""
+    """Slopes of a log posterior, with sites of the latest point to start from."""
 
     def __init__(self, model: Hypermodel, sites: tuple[Sites, ...] | None) -> None:
         self.model, self.sites, self.n_evaluations = model, sites, 0
 
-    def __call__(self, coordinates: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def at(self, coordinates: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return log posteriors at some coordinates, minus infinity where they are not known, and their slopes."""
         heights, slopes = np.full(len(coordinates), -np.inf), np.zeros_like(coordinates)
         for i, u in enumerate(coordinates):
             self.n_evaluations += 1
@@ -770,7 +771,7 @@ class Slopes:
 
 
 def climb_bound(
-    slopes_at: Slopes, mean: np.ndarray, sds: np.ndarray, rng: np.random.Generator, n_steps: int
+    of_model: Slopes, mean: np.ndarray, sds: np.ndarray, rng: np.random.Generator, n_steps: int
 ) -> tuple[np.ndarray, np.ndarray]:
     r"""Return means and standard deviations of independent normal densities that have most of the posterior's mass.
 
@@ -786,7 +787,7 @@ def climb_bound(
 
     def bound(at: np.ndarray) -> tuple[float, np.ndarray]:
         sds = np.exp(at[size:])
-        heights, slopes = slopes_at(at[:size] + sds * normal)
+        heights, slopes = of_model.at(at[:size] + sds * normal)
         gradient = np.concatenate([slopes.mean(axis=0), (slopes * normal).mean(axis=0) * sds + 1.0])
         return -float(heights.mean() + at[size:].sum()), -gradient
 
@@ -808,20 +809,20 @@ def gather(model: Hypermodel, mode: Mode, rng: np.random.Generator) -> Mode:
         Where the climb begins.
     rng : numpy.random.Generator
     """
-    size, slopes_at = len(mode.coordinates), Slopes(model, mode.point.sites)
-    mean, sds = climb_bound(slopes_at, mode.coordinates, np.sqrt(np.diag(mode.cov)), rng, STEPS)
+    size, of_model = len(mode.coordinates), Slopes(model, mode.point.sites)
+    mean, sds = climb_bound(of_model, mode.coordinates, np.sqrt(np.diag(mode.cov)), rng, STEPS)
     density = Proposal(mean, np.diag(sds**2), model.mirror)
     for k in range(-(-PER_COORDINATE * size // BATCH)):
         lower = np.linalg.cholesky(density.cov)
         drawn = density.mean + rng.standard_normal((BATCH, size)) @ lower.T
-        heights, slopes = slopes_at(drawn)
+        heights, slopes = of_model.at(drawn)
         known = np.isfinite(heights)
         if known.sum() < BATCH // 2:
             break
         density = density.matched(drawn[known], slopes[known], RATE * drawn.size / (k + 1.0))
-    n_evaluations = mode.n_evaluations + slopes_at.n_evaluations
+    n_evaluations = mode.n_evaluations + of_model.n_evaluations
     try:
-        point, _ = evaluate_height(model, density.mean, slopes_at.sites)
+        point, _ = evaluate_height(model, density.mean, of_model.sites)
     except np.linalg.LinAlgError:
         return mode._replace(n_evaluations=n_evaluations)
     return Mode(density.mean, density.cov, point, n_evaluations + 1, mode.converged)

@@ -388,7 +388,7 @@ def test_the_curvature_of_many_weights_is_expected(build, rng, monkeypatch):
     model = build(rng)
     measured = find_mode(model)
     monkeypatch.setattr(drawing, "MANY", 0)
-    monkeypatch.setattr(drawing, "climb_bound", lambda slopes_at, *start: start[:2])  # it stays at the mode
+    monkeypatch.setattr(drawing, "climb_bound", lambda of_model, *start: start[:2])  # it stays at the mode
     monkeypatch.setattr(drawing, "N_MEASURED", 0)
     monkeypatch.setattr(
         drawing, "LEAST_LENGTH", np.inf
