@@ -51,7 +51,7 @@ N_MEASURED = 8  # directions of many coordinates, in which the curvature is meas
 
 
 def climb(
-    model: Hypermodel, start: np.ndarray | None = None, max_iter: int = 200, tol: float = 1e-6
+    model: Hypermodel, start: np.ndarray | None = None, max_iter: int = 200, tol: float = 1e-5
 ) -> tuple[np.ndarray, tuple[Sites, ...] | None, Any]:
     """Climb to the mode by L-BFGS; return coordinates, sites near there, and what SciPy's `minimize` does.
 
@@ -95,7 +95,7 @@ def _ascend(
 
 
 def find_mode(
-    model: Hypermodel, start: np.ndarray | None = None, max_iter: int = 200, tol: float = 1e-6
+    model: Hypermodel, start: np.ndarray | None = None, max_iter: int = 200, tol: float = 1e-5
 ) -> Mode:
     """Climb to the mode by L-BFGS, and measure the curvature there by differences of gradients.
 

@@ -305,7 +305,8 @@ def spread_of(factors: np.ndarray, rest: np.ndarray, least: float) -> Spread:
 
 
 MANY = 200  # coordinates, beyond which the curvature of weights is expected, in few directions
-MATRIX_ENTRIES = 2**23  # of covariances of scores that are made at once of more than 200 kernels, 64 MB
+SEVERAL = 8  # kernels, which are read once for several covariances of scores
+MATRIX_ENTRIES = 2**23  # of these, 64 MB
 CLOSE = 1e-4  # tolerance of sites on the way to the mode
 LOOSE = 3e-2  # tolerance of sites for an evidence without gradient: what it lacks counts squared
 ROOM = 2**27  # bytes of factors that are kept
@@ -540,7 +541,7 @@ def covariance_matrices(model: Hypermodel, coordinates: np.ndarray) -> Iterator[
     coordinates : ndarray of shape (n, n_coordinates)
     """
     stack = model.covariance.stack
-    few = stack.n_kernels <= MANY or stack.n_train**2 * 2 > MATRIX_ENTRIES
+    few = stack.n_kernels < SEVERAL or stack.learned or stack.n_train**2 * 2 > MATRIX_ENTRIES
     step = 1 if few else MATRIX_ENTRIES // stack.n_train**2
     for first in range(0, len(coordinates), step):
         weights = np.array([model.values(u)[0] for u in coordinates[first : first + step]])
@@ -719,11 +720,9 @@ def draw_importance(
         drawn_at.extend(density.log_density(new))
         proposals.append(density)
         sizes.append(len(new))
-        several = model.covariance.stack.n_kernels > MANY
-        matrices = covariance_matrices(model, new) if several else [None] * len(new)
         coordinates = np.vstack([coordinates, new])
         shares.append(_prior_shares(model, new))
-        for u, matrix in zip(new, matrices, strict=True):
+        for u, matrix in zip(new, covariance_matrices(model, new), strict=True):
             near = _nearest(u, coordinates[: len(points)], points, mode, model, metric)
             try:
                 point, found = evaluate_height(model, u, near.sites, matrix, spare=True, tol=LOOSE)

@@ -159,7 +159,7 @@ def part_bytes(covariance: Covariance, n_functions: int) -> Any:
 CROSS_ENTRIES = 2**21  # of the covariances that are made at once
 SINGLE_ENTRIES = 2**24  # of those that are kept, of single precision
 MOST_POINTS = 64  # of posteriors of many kernels, whose covariances are kept
-MOST_LEARNED = 512  # posteriors of kernels whose widths are inferred, each with kernels of its own
+MOST_LEARNED = 256  # posteriors of kernels whose widths are inferred, each with kernels of its own
 TOL = 3e-2  # of the sites of points that are kept, in standard deviations of scores
 LEAST_VARIANCE = 1e-10  # of the largest of a direction of moments, below which it is rounding error
 ROUNDING = 5e-4  # of variances of scores, that is 6e-5 of probabilities

@@ -212,8 +212,8 @@ def test_numbers_beside_categories_have_slopes(learned):
     views = {"clinic": ["sex", "b", "a"], "pet": "pet", "rest": "c"}
     widths = {name: [Gaussian(width="each"), Linear(), Overlap()] for name in views}
     widths |= {"pet": Overlap(), "rest": Gaussian(width="learn")}
-    kernels = KernelBank(widths, views=views, scale=True) if learned else None
-    model = GPMKLRegressor(kernels, views=None if learned else views, **SUM).fit(df, y)
+    kernels = KernelBank(widths if learned else "auto", views=views, scale=True)
+    model = GPMKLRegressor(kernels, **SUM).fit(df, y)
     table = feature_table(model, per="unit", random_state=0).set_index("feature")
     assert table.attrs["caption"] == "Categories have no slopes: sex, pet. Compare them with `contrast`."
     assert dict(table["view"]) == {"a": "clinic", "b": "clinic", "c": "rest"}
