@@ -243,8 +243,8 @@ def overall_effect(
     quantiles : sequence of float, default=(0.25, 0.35, 0.45, 0.55, 0.65, 0.75)
         Quantiles, between 0 and 1.
     views : str or sequence of str, default=None
-        Views whose features move. Features of all other views, and covariates, stay at their medians. None: all
-        views.
+        Views whose features move. Features of all other views, and covariates, stay at their medians, and categories
+        at the most frequent one. None: all views.
     by : {"feature"}, default=None
         Move one feature at a time instead of all features together.
     scale : {"difference", "ratio"}, default=None
@@ -425,11 +425,13 @@ def _quantile_rows(
     if not wanted or not set(wanted) <= set(known):
         raise ValueError(f"`views` must be among {', '.join(map(repr, known[:8]))}; got {shown(views)}.")
     chosen = [view for view in bank.views_ if view.name in wanted]
+    categories = []
     if hasattr(given, "dtypes"):
-        frame = pd.DataFrame(given)
+        frame, types = pd.DataFrame(given), pd.api.types
+        categories = [types.is_bool_dtype(own) or not types.is_numeric_dtype(own) for own in frame.dtypes]
         for view in chosen:
             for j in view.columns[view.columns < frame.shape[1]]:
-                if not pd.api.types.is_numeric_dtype(frame.dtypes.iloc[j]):
+                if not types.is_numeric_dtype(frame.dtypes.iloc[j]):
                     raise ValueError(
                         f"`X` must have numbers for quantiles; column {frame.columns[j]!r} of the view "
                         f"{view.name!r} holds categories. Name the other views in `views`, and compare categories "
@@ -451,6 +453,9 @@ def _quantile_rows(
             # of gates and groups a value that is there
             method: Any = "linear" if j in of_views else "nearest"
             typical[j] = np.nanquantile(column, 0.5, method=method)
+            if j < len(categories) and categories[j]:
+                values, counts = np.unique(column[~np.isnan(column)], return_counts=True)
+                typical[j] = values[np.argmax(counts)]
     moved[:] = typical
     columns = np.unique(np.concatenate([view.columns for view in chosen]))
     *moved[:, columns], typical[columns] = np.nanquantile(rows[:, columns], np.append(q, 0.5), axis=0)

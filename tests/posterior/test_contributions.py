@@ -416,6 +416,20 @@ def test_bands_hold_whole_curves_as_often_as_they_say(fits):
     assert ((own["upper"] - own["lower"]) <= (own["band_upper"] - own["band_lower"]) * 1.05 + 1e-9).all()
 
 
+def test_categories_that_do_not_move_are_the_most_frequent_ones():
+    """Not the median of their codes, which is "b" here."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"dose": rng.normal(size=30), "site": list("a" * 12 + "b" * 8 + "c" * 10)})
+    y = frame["dose"] + 2.0 * frame["dose"] * (frame["site"] == "a")
+    views = {"dose": ["dose"], "site": ["site"]}
+    bank = KernelBank(views=views, scale=True)
+    model = GPMKLRegressor(bank, inference=Marginal(n_points=100, n_draws=100, n_read="all")).fit(frame, y)
+    doses = frame["dose"].quantile([0.25, 0.75, 0.5])
+    low, high, middle = model.predict(pd.DataFrame({"dose": doses, "site": "a"}))
+    found = overall_effect(model, frame, [0.25, 0.75], views="dose", random_state=0)
+    np.testing.assert_allclose(found["mean"], [low - middle, high - middle], atol=1e-6)
+
+
 def test_rows_that_cannot_be_compared_are_named(fits):
     model, rows = fits("process")
     kernels = np.stack([X @ X.T], axis=-1)
