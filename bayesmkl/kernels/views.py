@@ -103,7 +103,9 @@ def resolve_views(
     resolved = []
     for name, wanted in views.items():
         given = wanted(samples) if callable(wanted) and samples is not None else wanted
-        resolved.append(View(str(name), _columns_of(f"views[{name!r}]", given, n_features, prepared)))
+        columns = _columns_of(f"views[{name!r}]", given, n_features, prepared)
+        first = np.sort(np.unique(columns, return_index=True)[1])  # a column counts once
+        resolved.append(View(str(name), columns[first]))
     _refuse_overlap(resolved, list(views.values()), labels)
     return resolved
 

@@ -614,3 +614,13 @@ def test_categories_are_no_points():
         BEMKLClassifier(KernelBank(landmarks=8)).fit(CLINIC, Y)
     bank = KernelBank(landmarks=8, landmark_selection="random", scale=True)
     assert BEMKLClassifier(bank, max_iter=20, verbose=0).fit(CLINIC, Y).score(CLINIC, Y) > 0.6
+
+
+def test_a_column_that_a_view_names_twice_counts_once():
+    """By its name, its position, or a pattern."""
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(20, 3)), columns=["gene_a", "gene_b", "age"])
+    once = KernelBank(Gaussian(), views={"genes": ["gene_b", "gene_a"], "age": "age"}).fit(frame)
+    twice = KernelBank(Gaussian(), views={"genes": ["gene_b", "gene_*", 0], "age": ["age", "age"]}).fit(frame)
+    for one, other in zip(once.views_, twice.views_, strict=True):
+        np.testing.assert_array_equal(one.columns, other.columns)
+    np.testing.assert_array_equal(once.transform(frame), twice.transform(frame))
