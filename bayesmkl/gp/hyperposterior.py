@@ -684,7 +684,7 @@ def draw_importance(
     n_draws : int
         At most so many while `share_mcse` is not reached; up to twice as many while k-hat is above one half, or .7
         where it is reached or draws are worth more than half of their number, or they are worth less than 50. Not
-        where k-hat is above one and they are worth less than 10, or are those of many kernels.
+        where k-hat is above one and they are worth less than 10, unless they are those of many kernels.
     rng : numpy.random.Generator
     report : callable, optional
         Is told how many draws there are, and what their weights are like.
@@ -711,7 +711,7 @@ def draw_importance(
         # weights that differ so little may look heavy-tailed by chance
         good_k = LARGEST_K if ess >= EFFICIENT * len(points) or error < share_mcse else GOOD_K
         known = pareto_k < good_k and ess >= LEAST_DRAWS
-        hopeless = pareto_k >= HOPELESS_K and (metric is None or ess < HOPELESS_DRAWS)
+        hopeless = pareto_k >= HOPELESS_K and ess < HOPELESS_DRAWS and metric is not None
         return known or hopeless or len(points) >= 2 * n_draws
 
     while not enough():
