@@ -4,11 +4,12 @@ Log widths are relative to the median distance between two training points. Of a
 u`, :math:`u \sim N(0, 1)`. Of one with a width for every feature, relevances :math:`e^{-2 v_j}` differ from each
 other, and have the mean that they have in a kernel with one width,
 
-.. math:: v_j = s u + \sigma e_j + \tfrac12 \log \Bigl( \frac1D \sum_k e^{-2 \sigma e_k} \Bigr),
-   \qquad e_j \sim N(0, 1) .
+.. math:: v_j = s_u u + \sigma e_j + \tfrac12 \log \Bigl( \frac1D \sum_k e^{-2 \sigma e_k} \Bigr),
+   \qquad e_j \sim N(0, 1) ,
 
-Without the last term functions of many features would be rougher than those of few. The spread :math:`\sigma` is
-given. Inferred, the evidence is about the same, and draws are worth less.
+where :math:`s_u` is smaller below the median: kernels that are narrow in all features are those of noise, which they
+would explain. Without the last term functions of many features would be rougher than those of few. The spread
+:math:`\sigma` is given. Inferred, the evidence is about the same, and draws are worth less.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import numpy as np
 from bayesmkl.outcomes.base import Mapped
 
 LOG_STD = 0.8  # of the width of a view
+NARROWER = 0.3  # the same below the median where every feature has a width of its own
 SPREAD = 1.0  # of log widths of features
 
 
@@ -65,10 +67,11 @@ def _of_features(coordinates: np.ndarray) -> Mapped:
     deviations = SPREAD * coordinates[1:]
     total = np.logaddexp.reduce(-2.0 * deviations)
     shares = np.exp(-2.0 * deviations - total)
+    std = LOG_STD if coordinates[0] > 0.0 else NARROWER
 
     def pull(gradient: np.ndarray) -> np.ndarray:
         of_all = gradient.sum()
-        return np.concatenate([[LOG_STD * of_all], SPREAD * (gradient - shares * of_all)])
+        return np.concatenate([[std * of_all], SPREAD * (gradient - shares * of_all)])
 
-    level = LOG_STD * coordinates[0] + 0.5 * (total - np.log(max(len(deviations), 1)))
+    level = std * coordinates[0] + 0.5 * (total - np.log(max(len(deviations), 1)))
     return Mapped(level + deviations, pull)

@@ -65,8 +65,8 @@ THROUGH_LANDMARKS = (
     "predictions of held-out samples: `bayesmkl.evaluation.compare_models`."
 )
 CLEAR_FROM = 3.0  # log Bayes factor from which on a verdict is "clear"
-WEAK_FROM = 1.2  # and "weak": about 5 % of data sets without signal are above it
-AGAINST_BELOW = -1.2  # below it there is evidence against the view
+WEAK_FROM = 1.0  # and "weak": at most 4 % of data sets without signal are above it
+AGAINST_BELOW = -1.0  # below it there is evidence against the view
 CLEAR, WEAK, NO_EVIDENCE, AGAINST, UNKNOWN = "clear", "weak", "no evidence", "evidence against", "not tested"
 PREDICTS = (CLEAR, WEAK)
 LARGE = (
@@ -118,7 +118,7 @@ def relevance(
           the difference of lower bounds. These get looser with the number of kernels and do not show signal;
         * ``pareto_k``: :math:`\hat k` of the refit, as `pareto_k_` of the model. Above 0.7 do not rely on the row;
           NaN for fits without importance weights;
-        * ``verdict``: "clear" if ``log_evidence_diff`` is above 3, "weak" above 1.2, "no evidence" from -1.2 to 1.2,
+        * ``verdict``: "clear" if ``log_evidence_diff`` is above 3, "weak" above 1, "no evidence" from -1 to 1,
           "evidence against" below. "No evidence" is not evidence of absence. A view is not needed if other views
           carry the same information. If all views together have no evidence, no single view has any. In a fit
           without a view, the part "views together" includes the other views only;
@@ -430,8 +430,8 @@ class Accuracy(NamedTuple):
 def word_of(log_bayes_factor: float) -> str:
     """Return the word for a log Bayes factor.
 
-    Above 3 the evidence is "clear" (odds of 20 to 1), from 1.2 to 3 "weak", from -1.2 to 1.2 there is "no evidence"
-    either way, and below -1.2 "evidence against". NaN is "not tested".
+    Above 3 the evidence is "clear" (odds of 20 to 1), from 1 to 3 "weak", from -1 to 1 there is "no evidence"
+    either way, and below -1 "evidence against". NaN is "not tested".
 
     Examples
     --------

@@ -54,8 +54,8 @@ class Verdict(NamedTuple):
 def verdicts(model: BaseEstimator) -> dict[str, Verdict]:
     r"""Weigh the evidence that all views together, and each view, predict the outcome.
 
-    With a log Bayes factor above 3 the evidence is "clear", from 1.2 to 3 it is "weak", from -1.2 to 1.2 there is "no
-    evidence", and below -1.2 there is "evidence against". "No evidence" is not evidence of absence: more samples may
+    With a log Bayes factor above 3 the evidence is "clear", from 1 to 3 it is "weak", from -1 to 1 there is "no
+    evidence", and below -1 there is "evidence against". "No evidence" is not evidence of absence: more samples may
     reveal an effect.
 
     Parameters
