@@ -73,25 +73,21 @@ def _ascend(
     model: Hypermodel, start: np.ndarray, max_iter: int, tol: float
 ) -> tuple[np.ndarray, tuple[Sites, ...] | None, Any]:
     """Run L-BFGS once; with a `remainder` its function is minus what was gained."""
-    latest: list[Point] = []
+    of_model = Slopes(model, None)
     below: list[float] = [] if model.remainder is not None else [0.0]
 
     def negative(coordinates: np.ndarray) -> tuple[float, np.ndarray]:
-        try:
-            point, gradient = evaluate_slope(
-                model, coordinates, latest[-1].sites if latest else None, tol=CLOSE
-            )
-        except np.linalg.LinAlgError:
-            return np.inf, np.zeros_like(coordinates)
-        latest[:] = [point]
+        (height,), (slope,) = of_model.at(coordinates[None])
+        if not np.isfinite(height):
+            return np.inf, slope
         if not below:
-            below.append(point.log_density)
-        return below[0] - point.log_density, -gradient
+            below.append(height)
+        return below[0] - height, -slope
 
     found = optimize.minimize(
         negative, start, jac=True, method="L-BFGS-B", options={"maxiter": max_iter, "ftol": tol}
     )
-    return found.x, latest[-1].sites if latest else None, found
+    return found.x, of_model.sites, found
 
 
 def find_mode(

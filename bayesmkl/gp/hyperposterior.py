@@ -424,7 +424,8 @@ class Point(NamedTuple):
 class Mode(NamedTuple):
     """The most probable coordinates, the inverse of the curvature there, and how many evaluations that took.
 
-    Of more than 200 coordinates that is a `Spread`, where parts of the score are independent.
+    Or the mean and covariance of a normal density next to the posterior, see `gather`. Of more than 200 coordinates
+    the covariance is a `Spread`, where parts of the score are independent.
     """
 
     coordinates: np.ndarray

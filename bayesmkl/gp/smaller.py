@@ -26,14 +26,13 @@ from bayesmkl._numerics.psis import smooth_weights
 from bayesmkl.gp.conditioning import Sites
 from bayesmkl.gp.drawing import find_mode
 from bayesmkl.gp.hyperposterior import (
-    CLOSE,
     LARGEST_K,
     LEAST_COV,
     LOOSE,
     Hypermodel,
     Proposal,
+    Slopes,
     evaluate_height,
-    evaluate_slope,
 )
 from bayesmkl.gp.hyperpriors import SharesOfKernels
 from bayesmkl.gp.widths import n_coordinates_of
@@ -107,20 +106,15 @@ def _climb(
     model: Hypermodel, start: np.ndarray, root: np.ndarray
 ) -> tuple[np.ndarray, tuple[Sites, ...] | None]:
     """Take some steps to the mode, in coordinates in which the covariance is one; return sites near there too."""
-    latest: tuple[Sites, ...] | None = None
+    of_model = Slopes(model, None)
 
     def negative(steps: np.ndarray) -> tuple[float, np.ndarray]:
-        nonlocal latest
-        try:
-            point, gradient = evaluate_slope(model, start + root @ steps, latest, tol=CLOSE)
-        except np.linalg.LinAlgError:
-            return np.inf, np.zeros_like(steps)
-        latest = point.sites
-        return -point.log_density, -(gradient @ root)
+        (height,), (slope,) = of_model.at((start + root @ steps)[None])
+        return -height, -(slope @ root)
 
     options = {"maxiter": MOST_STEPS, "ftol": LEAST_GAIN}
     found = optimize.minimize(negative, np.zeros_like(start), jac=True, method="L-BFGS-B", options=options)
-    return start + root @ found.x, latest
+    return start + root @ found.x, of_model.sites
 
 
 def coordinate_names(

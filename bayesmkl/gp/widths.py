@@ -7,8 +7,8 @@ other, and have the mean that they have in a kernel with one width,
 .. math:: v_j = s_u u + \sigma e_j + \tfrac12 \log \Bigl( \frac1D \sum_k e^{-2 \sigma e_k} \Bigr),
    \qquad e_j \sim N(0, 1) ,
 
-where :math:`s_u` is smaller below the median: kernels that are narrow in all features are those of noise, which they
-would explain. Without the last term functions of many features would be rougher than those of few. The spread
+where :math:`s_u` is smaller below the median, because a kernel that is narrow in all features can explain noise.
+Without the last term functions of many features would be rougher than those of few. The spread
 :math:`\sigma` is given. Inferred, the evidence is about the same, and draws are worth less.
 """
 

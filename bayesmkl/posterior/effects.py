@@ -244,7 +244,7 @@ def overall_effect(
         Quantiles, between 0 and 1.
     views : str or sequence of str, default=None
         Views whose features move. Features of all other views, and covariates, stay at their medians, and categories
-        at the most frequent one. None: all views.
+        at their most frequent value. None: all views.
     by : {"feature"}, default=None
         Move one feature at a time instead of all features together.
     scale : {"difference", "ratio"}, default=None
