@@ -36,7 +36,7 @@ HEADERS = ["samples", "model", "fit", "of its peer", "first prediction", "furthe
 def sample(task: str, n: int) -> tuple[np.ndarray, np.ndarray]:
     """Return standardized features and targets of `n` training samples and 100 others."""
     if task == "numbers":
-        X, y = make_friedman1(n + N_NEW, random_state=0)
+        X, y = make_friedman1(n + N_NEW, noise=1.0, random_state=0)
     elif n + N_NEW > 569:
         samples = make_ringnorm(n + N_NEW, random_state=0)
         X, y = samples.data, samples.target

@@ -182,7 +182,7 @@ class Marginal(_InferenceOptions):
         use them if importance sampling fails. A spike-and-slab prior always uses its own Markov chains instead.
     n_points : int, default=None
         Number of hyperparameter settings (points) to draw, at least 100. Importance sampling draws up to twice as
-        many while weights have a heavy tail or few effective draws. None: as many as `share_mcse` needs, between 128
+        many while weights have a heavy tail or few effective draws. None: as many as `share_mcse` needs, between 64
         and 512; for chains 512.
     n_draws : int, default=2000
         Number of equally likely draws of scores and shares, at least 100. Their hyperparameters are drawn from the

@@ -136,6 +136,16 @@ class Factored(NamedTuple):
         """Return the same with the inverse of the factor."""
         return self if self.is_inverse else self._replace(upper=invert_factor(self.upper), is_inverse=True)
 
+    def completed(self, covariance: np.ndarray) -> Conditioned:
+        """Return all that `condition` finds, in the memory of the factor, which has double precision."""
+        inverse_root = invert_factor(self.upper, overwrite=True)
+        for j in range(1, len(inverse_root)):
+            inverse_root[j:, j - 1] = 0.0
+        told = 1.0 - np.einsum("ij,ij->i", inverse_root, inverse_root)
+        mean, variance = covariance @ self.dual, told / self.root**2
+        posterior = Conditioned(mean, variance, self.dual, self.half_log_det, self.root, inverse_root)
+        return posterior._replace(variance=_with_little_told(posterior, covariance, told))
+
     def within(self, columns: np.ndarray) -> np.ndarray:
         r"""Return `W` with :math:`W^\top W = Z^\top R Z`, of some columns `Z`, (n_samples, n_columns)."""
         return self._solve(self.root[:, None] * columns)

@@ -41,7 +41,7 @@ START = 0.3  # of every coordinate, above the median
 NARROW = -1.0  # of coordinates of widths that are inferred, where the way to the mode begins once more
 MOST_ASCENTS, LEAST_GAIN = 5, 0.05  # to a mode of many samples; nats
 ROUGH = 3e-4  # tolerance of sites of a gradient of which differences are taken
-STEP = 0.1  # of the finite differences of the gradient at the mode
+STEP = 0.05  # of the finite differences of the gradient at the mode
 FARTHEST = 8.0  # standard deviations of a coordinate that a step may have
 LEAST_CURVATURE = 0.3  # of a coordinate; the prior alone has one
 LEAST_LENGTH = 1e-6  # of the part of the mode that is a direction of its own
@@ -166,16 +166,16 @@ def _curvature(
 
     Returns how many evaluations that took, too.
     """
-    steps, n_evaluations, curvature = np.full(len(directions), STEP), 0, np.zeros((len(directions), len(at)))
-    wanted = np.arange(len(directions))
+    steps, curvature = np.full(len(directions), STEP), np.zeros((len(directions), len(at)))
+    if not len(directions):
+        return curvature, 0
+    wanted, n_evaluations = np.arange(len(directions)), 1
+    here = evaluate_slope(model, at, point.sites, tol=ROUGH)[1]
     while len(wanted):
         for j in wanted:
-            step = steps[j] * directions[j]
-            below, above = (
-                evaluate_slope(model, at + sign * step, point.sites, tol=ROUGH)[1] for sign in (-1.0, 1.0)
-            )
-            curvature[j] = (below - above) / (2.0 * steps[j])
-        n_evaluations += 2 * len(wanted)
+            there = evaluate_slope(model, at + steps[j] * directions[j], point.sites, tol=ROUGH)[1]
+            curvature[j] = (here - there) / steps[j]
+        n_evaluations += len(wanted)
         own = np.vecdot(curvature, directions)
         sds = 1.0 / np.sqrt(np.maximum(own, LEAST_CURVATURE))
         wanted = np.flatnonzero(sds * FARTHEST < steps)  # a quadratic that far is none

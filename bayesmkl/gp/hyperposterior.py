@@ -52,7 +52,7 @@ from bayesmkl.outcomes.base import Likelihood
 
 LEAST_COV = 1e-3  # of a coordinate, in later rounds
 DRAWS_PER_COORDINATE = 20.0  # effective ones that moments take to be half trusted
-LEAST_DF = 6.0  # of the densities that are drawn from
+LEAST_DF = 12.0  # of the densities that are drawn from
 EDGE = 1e-12  # of the unit cube, where a normal quantile is not finite
 LOG_2 = float(np.log(2.0))
 DF_PER_COORDINATE = (
@@ -308,10 +308,10 @@ MANY = 200  # coordinates, beyond which the curvature of weights is expected, in
 SEVERAL = 8  # kernels, which are read once for several covariances of scores
 MATRIX_ENTRIES = 2**23  # of these, 64 MB
 CLOSE = 1e-4  # tolerance of sites on the way to the mode
-LOOSE = 3e-2  # tolerance of sites for an evidence without gradient: what it lacks counts squared
-ROOM = 2**27  # bytes of factors that are kept
+LOOSE = 6e-2  # tolerance of sites for an evidence without gradient: what it lacks counts squared
+ROOM = 2**28  # bytes of factors that are kept
 ROUND = 64  # draws from one density
-FEWEST = 128  # draws that a Pareto distribution and an error are read from
+FEWEST = 64  # draws that a Pareto distribution and an error are read from
 MOST_OF_CHAINS = 1000  # hyperparameters, beyond which there are no chains
 GOOD_K = 0.5  # k-hat below which the tail has a variance
 LARGEST_K = 0.7  # k-hat of importance weights that can be relied on
@@ -322,10 +322,10 @@ LARGEST_RHAT = 1.05  # of chains that are short, and start where they belong
 FIXED, STEPS, FEW_STEPS = 8, 30, 15  # normal numbers and steps of the climb with independent densities
 BATCH, PER_COORDINATE, RATE = 32, 12, 0.03  # of the fit to slopes of the log posterior
 WIDER = 1.2  # covariance of the first density than that of the curvature
-LEAST_DRAWS = 50.0  # effective ones
+LEAST_DRAWS = 40.0  # effective ones
 ENDS = (0.03, 0.97)  # probabilities below the ends of intervals
 UNTOLD = 0.1  # of squared distances in directions of which the data say nothing
-SMOOTHER = 0.5  # errors of shares of scores than those of prior variances: draws at a point differ
+SMOOTHER = 0.6  # errors of shares of scores than those of prior variances: draws at a point differ
 MOST_UNKNOWN = 0.01  # weight of points whose evidence is not known
 
 
@@ -418,7 +418,7 @@ class Point(NamedTuple):
     log_evidence: float
     sites: tuple[Sites, ...]
     converged: bool
-    found: tuple[Evidence, ...] | None = None
+    found: tuple[Evidence | Height, ...] | None = None
 
 
 class Mode(NamedTuple):
@@ -533,21 +533,22 @@ def remedy_of_weights(pareto_k: float, n_coordinates: int = 0) -> str:
     return 'Use sampler="nuts" of `inference`: with a k-hat of 1 or more, more points do not help.'
 
 
-def covariance_matrices(model: Hypermodel, coordinates: np.ndarray) -> Iterator[np.ndarray]:
-    """Yield the covariance of the training scores at some coordinates; many kernels are read once for several.
+def covariance_matrices(model: Hypermodel, weights: np.ndarray) -> Iterator[np.ndarray]:
+    """Yield the covariance of the training scores at some weights; many kernels are read once for several.
 
     Parameters
     ----------
     model : Hypermodel
-    coordinates : ndarray of shape (n, n_coordinates)
+    weights : ndarray of shape (n, n_weights)
+        See `Hypermodel.values`.
     """
     stack = model.covariance.stack
     few = stack.n_kernels < SEVERAL or stack.learned or stack.n_train**2 * 2 > MATRIX_ENTRIES
     step = 1 if few else MATRIX_ENTRIES // stack.n_train**2
-    for first in range(0, len(coordinates), step):
-        weights = np.array([model.values(u)[0] for u in coordinates[first : first + step]])
+    for first in range(0, len(weights), step):
+        own = weights[first] if few else weights[first : first + step]
         with np.errstate(all="ignore"):
-            yield from [model.covariance.matrix(weights[0])] if few else model.covariance.matrix(weights)
+            yield from [model.covariance.matrix(own)] if few else model.covariance.matrix(own)
 
 
 def evaluate(
@@ -706,14 +707,14 @@ def draw_importance(
     pareto_k, ess, error, room = np.inf, 0.0, np.inf, ROOM
 
     def enough() -> bool:
-        if len(points) < n_draws:
-            known = pareto_k < GOOD_K and ess >= LEAST_DRAWS and error < share_mcse
-            return len(points) >= FEWEST and known
+        n_drawn = len(points)
         # weights that differ so little may look heavy-tailed by chance
-        good_k = LARGEST_K if ess >= EFFICIENT * len(points) or error < share_mcse else GOOD_K
-        known = pareto_k < good_k and ess >= LEAST_DRAWS
+        few_differ = ess >= EFFICIENT * n_drawn or (n_drawn >= n_draws and error < share_mcse)
+        known = pareto_k < (LARGEST_K if few_differ else GOOD_K) and ess >= LEAST_DRAWS
+        if n_drawn < n_draws:
+            return n_drawn >= FEWEST and known and error < share_mcse
         hopeless = pareto_k >= HOPELESS_K and ess < HOPELESS_DRAWS and metric is not None
-        return known or hopeless or len(points) >= 2 * n_draws
+        return known or hopeless or n_drawn >= 2 * n_draws
 
     while not enough():
         left = n_draws - len(points)
@@ -722,14 +723,14 @@ def draw_importance(
         proposals.append(density)
         sizes.append(len(new))
         coordinates = np.vstack([coordinates, new])
-        shares.append(_prior_shares(model, new))
-        for u, matrix in zip(new, covariance_matrices(model, new), strict=True):
+        weights = np.array([model.values(u)[0] for u in new])
+        shares.append(_prior_shares(model, weights))
+        for u, matrix in zip(new, covariance_matrices(model, weights), strict=True):
             near = _nearest(u, coordinates[: len(points)], points, mode, model, metric)
             try:
                 point, found = evaluate_height(model, u, near.sites, matrix, spare=True, tol=LOOSE)
-                own = tuple(output for output in found if isinstance(output, Evidence))
-                room -= sum(output.posterior.inverse_root.nbytes for output in own)
-                points.append(point._replace(found=own) if own and room >= 0 else point)
+                room -= len(found) * matrix.nbytes
+                points.append(point._replace(found=tuple(found)) if room >= 0 else point)
             except np.linalg.LinAlgError:
                 points.append(Point(-np.inf, -np.inf, near.sites, False))
             if report is not None:
@@ -866,9 +867,9 @@ def share_error(shares: np.ndarray, weights: np.ndarray, point: np.ndarray | Non
     return largest
 
 
-def _prior_shares(model: Hypermodel, coordinates: np.ndarray) -> np.ndarray:
+def _prior_shares(model: Hypermodel, weights: np.ndarray) -> np.ndarray:
     """Return what groups of kernels have of the variance of scores under the prior, (n_draws, n_groups)."""
-    squares = np.array([model.covariance.split(model.values(u)[0])[0] ** 2 for u in coordinates])
+    squares = model.covariance.split(weights.T)[0].T ** 2
     shares: np.ndarray = squares / np.maximum(squares.sum(axis=1, keepdims=True), np.finfo(float).tiny)
     return shares @ members(model.kernel_prior, shares.shape[1])
 

@@ -425,7 +425,7 @@ def read(
     left_out, taken_out = np.empty((2, *shape))
     residuals, of_parts = np.empty((2, n_draws, n_outputs, n_samples))
     normal = draw_normal(covariance, residuals.shape, rng)
-    matrices = covariance_matrices(model, weighted.coordinates[points])
+    matrices = covariance_matrices(model, weights)
     for at, (i, (own_weights, parameters), matrix) in enumerate(zip(points, values, matrices, strict=True)):
         here = np.flatnonzero(point == at)
         if on_point is not None:
@@ -433,9 +433,11 @@ def read(
         if are_many:
             draws.covariances[at] = matrix
         known: Any = weighted.points[i]
-        found = known.found or evaluate(model, weighted.coordinates[i], known.sites, matrix, tol=TOL)[1]
+        found: Any = known.found or evaluate(model, weighted.coordinates[i], known.sites, matrix, tol=TOL)[1]
         for k, (output, own) in enumerate(zip(found, parameters, strict=True)):
             posterior, sites = output.posterior, output.sites
+            if isinstance(posterior, Factored):
+                posterior = posterior.completed(matrix)
             draws.site_precision[at, k], draws.site_linear[at, k] = sites.precision, sites.linear
             copies = copies_of(model.likelihood, model.targets[k])
             left = cavity(posterior, sites.power(1.0 / copies))

@@ -40,7 +40,7 @@ class LogNormal(NamedTuple):
         Median of the parameter, such as the standard deviation of noise, in units of the standardized target.
     log_std : float, default=1.5
         Standard deviation `s` of the logarithm.
-    least : float, default=1e-4
+    least : float, default=3e-4
         :math:`\phi_0`, the lower bound of the parameter. Without it, targets without noise would drive the parameter
         below floating-point precision.
 
@@ -52,7 +52,7 @@ class LogNormal(NamedTuple):
 
     median: float = 0.3
     log_std: float = 1.5
-    least: float = 1e-4
+    least: float = 3e-4
 
     def parameters(self, coordinates: np.ndarray) -> Mapped:
         """Return the parameters of some coordinates.

@@ -275,7 +275,7 @@ def test_targets_without_noise_are_learned_to_the_last_digits_that_count():
     model = GPMKLRegressor(bank(), inference=FEW).fit(X, X[:, 1] - 5.0)
     np.testing.assert_allclose(model.predict(X), X[:, 1] - 5.0, atol=1e-3)
     assert model.converged_
-    assert model.noise_std_ < 2e-4  # the least that the prior has is 1e-4
+    assert model.noise_std_ < 4e-4  # the least that the prior has is 3e-4
 
 
 @pytest.mark.heavy

@@ -184,7 +184,7 @@ def test_the_wide_density_is_that_of_its_draws(rng):
     one = WideProposal.around(mean, basis, np.array([0.2, 3.0]))._replace(scale=0.8)
     at = rng.normal(size=(5, 9))
     outside = np.linalg.svd(basis)[0][:, 2:]
-    expected = stats.multivariate_t.logpdf((at - mean) @ basis, shape=np.diag([0.2, 3.0]), df=6.0)
+    expected = stats.multivariate_t.logpdf((at - mean) @ basis, shape=np.diag([0.2, 3.0]), df=12.0)
     expected += stats.norm.logpdf((at - mean) @ outside, scale=0.8).sum(axis=1)
     np.testing.assert_allclose(one.log_density(at), expected, rtol=1e-10)
     drawn = one.draw(4096, rng, one.sequence(rng))
