@@ -41,7 +41,7 @@ START = 0.3  # of every coordinate, above the median
 NARROW = -1.0  # of coordinates of widths that are inferred, where the way to the mode begins once more
 MOST_ASCENTS, LEAST_GAIN = 5, 0.05  # to a mode of many samples; nats
 ROUGH = 3e-4  # tolerance of sites of a gradient of which differences are taken
-STEP = 0.05  # of the finite differences of the gradient at the mode
+STEP = 0.02  # of the finite differences of the gradient at the mode
 FARTHEST = 8.0  # standard deviations of a coordinate that a step may have
 LEAST_CURVATURE = 0.3  # of a coordinate; the prior alone has one
 LEAST_LENGTH = 1e-6  # of the part of the mode that is a direction of its own
@@ -115,6 +115,7 @@ def find_mode(
         first = model.kernel_prior.n_coordinates(model.covariance.stack.n_kernels)
         weights = model.values(at)[0]
         factors = expected_factors(model.covariance, weights, model.kernel_prior, at[:first], posteriors)
+        factors *= np.sqrt(model.power)
         rest, more = _curvature(model, at, point, np.eye(size)[first:])
         cov, measured = _measured(model, at, point, spread_of(factors, rest.T, LEAST_CURVATURE))
         more += measured

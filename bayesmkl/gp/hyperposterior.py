@@ -346,6 +346,8 @@ class Hypermodel(NamedTuple):
         `exact_evidence`, `ep_evidence`, `laplace_evidence` or `student_evidence`.
     remainder : Remainder, optional
         What the evidence lacks where samples are pseudo-samples.
+    power : float
+        Of the evidence of all outputs; below one where they are classes, of which every label says something.
     """
 
     covariance: Covariance
@@ -355,6 +357,7 @@ class Hypermodel(NamedTuple):
     parameter_prior: Any
     evidence: Callable[..., Evidence]
     remainder: Remainder | None = None
+    power: float = 1.0
 
     @property
     def kernel_prior(self) -> Any:
@@ -641,6 +644,7 @@ def _point_of(
         log_evidence += model.remainder(model.values(coordinates)[0], parameters)[0]
     if not np.isfinite(log_evidence):
         raise np.linalg.LinAlgError("the evidence is not finite")
+    log_evidence *= model.power
     log_density = log_evidence + model.log_prior(coordinates)[0]
     sites = tuple(output.sites if output.updated is None else output.updated for output in found)
     return Point(log_density, log_evidence, sites, converged), found
@@ -663,7 +667,8 @@ def evaluate_slope(
     if model.remainder is not None:
         _, of_weights, of_parameters = model.remainder(weights, parameters)
         by_weights, by_parameters = by_weights + of_weights, by_parameters + of_parameters
-    return point, model.pull(coordinates, by_weights, by_parameters) + model.log_prior(coordinates)[1]
+    slope = model.power * model.pull(coordinates, by_weights, by_parameters)
+    return point, slope + model.log_prior(coordinates)[1]
 
 
 def draw_importance(

@@ -727,7 +727,7 @@ def evidence_program(model: Hypermodel) -> Callable[[], None]:
         drawn = hyperparameters()
         columns = jnp.stack(drawn.parameters, axis=-1) if drawn.parameters else jnp.zeros((*outputs, 0))
         weights = jnp.concatenate([drawn.weights, drawn.group_std, drawn.task_values])
-        numpyro.factor("evidence", log_evidence(weights, columns))
+        numpyro.factor("evidence", model.power * log_evidence(weights, columns))
 
     return program
 

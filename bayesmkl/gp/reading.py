@@ -451,7 +451,7 @@ def read(
     draws = draws._replace(variances=variances)
     if model.remainder is not None:
         draws = draws._replace(score=model.remainder.evenly(draws.score))
-    without = average_left_out(draws.probability, left_out, taken_out)
+    without = average_left_out(draws.probability, left_out, model.power * taken_out)
     mean_duals = draws.probability[:, None, None] * duals
     dual = np.array([covariance.part_duals(weights, mean_duals[:, k]) for k in range(n_outputs)])
     intercept = covariance.intercept_std**2 * mean_duals.sum(axis=(0, 2))

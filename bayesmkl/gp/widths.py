@@ -7,9 +7,10 @@ other, and have the mean that they have in a kernel with one width,
 .. math:: v_j = s_u u + \sigma e_j + \tfrac12 \log \Bigl( \frac1D \sum_k e^{-2 \sigma e_k} \Bigr),
    \qquad e_j \sim N(0, 1) ,
 
-where :math:`s_u` is smaller below the median, because a kernel that is narrow in all features can explain noise.
-Without the last term functions of many features would be rougher than those of few. The spread
-:math:`\sigma` is given. Inferred, the evidence is about the same, and draws are worth less.
+where :math:`s_u` is smaller below the median, in proportion to :math:`1 / D`, because a kernel that is narrow in all
+of many features can explain noise: halving all widths makes :math:`2^D` regions of one. Without the last term
+functions of many features would be rougher than those of few. The spread :math:`\sigma` is given. Inferred, the
+evidence is about the same, and draws are worth less.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ import numpy as np
 from bayesmkl.outcomes.base import Mapped
 
 LOG_STD = 0.8  # of the width of a view
-NARROWER = 0.3  # the same below the median where every feature has a width of its own
+NARROWER = (
+    0.5  # the same below the median where every feature has a width of its own, times the number of features
+)
 SPREAD = 1.0  # of log widths of features
 
 
@@ -67,7 +70,7 @@ def _of_features(coordinates: np.ndarray) -> Mapped:
     deviations = SPREAD * coordinates[1:]
     total = np.logaddexp.reduce(-2.0 * deviations)
     shares = np.exp(-2.0 * deviations - total)
-    std = LOG_STD if coordinates[0] > 0.0 else NARROWER
+    std = LOG_STD if coordinates[0] > 0.0 else NARROWER / max(len(deviations), 1)
 
     def pull(gradient: np.ndarray) -> np.ndarray:
         of_all = gradient.sum()

@@ -54,7 +54,7 @@ WHY_RAW = (
     "Raw weights are known up to a sign, which the draws have aligned, and, weakly, a scale (c a, e / c) with heavy "
     "tails: they may mix worse than what they make together, and nothing that you read depends on it."
 )
-GOOD_RHAT, GOOD_ESS = 1.01, 100.0  # of draws of hyperparameters
+GOOD_RHAT, GOOD_ESS = 1.01, 100.0  # of chains of hyperparameters
 GOOD_ERROR, LARGEST_ERROR = 0.02, 0.05  # Monte Carlo errors of the ends of intervals of shares
 MOST_ROWS = 8
 LARGEST_REFIT = 1000  # training samples for which a fit without kernels takes seconds
@@ -524,12 +524,14 @@ def hyperparameters_section(fitted: FittedBEMKL) -> checks.Section:
         "rhat" if chains else "pareto_k": number,
     }
     wrong = number > hyper.LARGEST_RHAT if chains else not number <= hyper.LARGEST_K
-    rough = number > (GOOD_RHAT if chains else hyper.GOOD_K)
+    if chains:
+        rough = number > GOOD_RHAT or ess < GOOD_ESS or estimator._inference().n_chains == 1
+    else:  # weights that differ little may look heavy-tailed by chance
+        rough = number > hyper.GOOD_K and ess < hyper.EFFICIENT * values["n_points"]
     if wrong or ess < hyper.LEAST_DRAWS or unknown >= hyper.MOST_UNKNOWN:
         verdict = "bad"
     else:
-        alone = chains and estimator._inference().n_chains == 1
-        verdict = "caution" if rough or ess < GOOD_ESS or alone else "good"
+        verdict = "caution" if rough else "good"
     sampler = "NUTS" if chains else "importance sampling"
     sampler = "chains over sets of kernels" if fitted.selects_kernels else sampler
     name, shown = ("R-hat", f"{number:.3f}") if chains else ("k-hat", f"{number:.2f}")
@@ -554,7 +556,7 @@ def _advice_on_hyperparameters(verdict: str, chains: bool, number: float, unknow
         )
     if verdict == "good":
         return f"The draws of the hyperparameters are those of the posterior{'; the chains agree' * chains}."
-    enough = f"at least {GOOD_ESS:.0f} effective draws."
+    enough = f"at least {GOOD_ESS if chains else hyper.LEAST_DRAWS:.0f} effective draws."
     wanted = (
         f"R-hat of several chains at most {GOOD_RHAT}, {enough} Increase `n_points` of `inference`, or its "
         "`n_warmup`."

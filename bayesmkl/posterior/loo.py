@@ -339,7 +339,7 @@ def leave_one_out_by_cavities(fitted: FittedBEMKL) -> LeaveOneOut:
             _log_normalizers(likelihood, weighed, *moments, draws.parameters),
             copies_of(likelihood, weighed[0]),
         )
-    left = average_left_out(draws.probability, left_out, taken_out)
+    left = average_left_out(draws.probability, left_out, estimator._power(targets) * taken_out)
     precision = 1.0 / draws.cavity_variance
     variance = 1.0 / (precision + draws.site_precision / copies)
     mean = variance * (precision * draws.cavity_mean + draws.site_linear / copies)

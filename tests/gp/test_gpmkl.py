@@ -23,8 +23,10 @@ from bayesmkl import GPMKLClassifier, GPMKLRegressor, KernelBank, load_model, sa
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl.datasets import load_wdbc
 from bayesmkl.gp import HalfT, Marginal, SpikeSlabWeights
+from bayesmkl.gp.drawing import draw_hyperparameters
 from bayesmkl.gp.estimators import base
 from bayesmkl.gp.estimators.base import overall
+from bayesmkl.gp.hyperposterior import evaluate
 from bayesmkl.gp.reading import score_moments
 from bayesmkl.kernels import Gaussian, Linear
 from bayesmkl.posterior import (
@@ -276,6 +278,24 @@ def test_targets_without_noise_are_learned_to_the_last_digits_that_count():
     np.testing.assert_allclose(model.predict(X), X[:, 1] - 5.0, atol=1e-3)
     assert model.converged_
     assert model.noise_std_ < 4e-4  # the least that the prior has is 3e-4
+
+
+def test_labels_of_several_classes_count_once():
+    """The evidence gains less than labels say; three times as much would be counted for three equal classes."""
+    X, y = samples(45)
+    codes = np.argsort(np.argsort(y)) // 15
+    model = GPMKLClassifier(bank(), inference=FEW)
+    stack, targets = model._prepare(X, codes)
+    hyper = model._hypermodel(stack, targets, FEW)
+    assert hyper.power == pytest.approx(np.log(3.0) / (3.0 * stats.entropy([1.0 / 3.0, 2.0 / 3.0])))
+    nothing = evaluate(hyper, np.append(-8.0, np.zeros(hyper.n_coordinates - 1)), None)[0]
+    gain = (
+        draw_hyperparameters(hyper, FEW, np.random.default_rng(0), False)[0].log_evidence
+        - nothing.log_evidence
+    )
+    assert 15.0 < gain < 45 * np.log(3.0)
+    matrix = np.eye(3)[codes]
+    assert model._hypermodel(*model._prepare(X, matrix), FEW).power == 1.0
 
 
 @pytest.mark.heavy

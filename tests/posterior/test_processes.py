@@ -330,7 +330,7 @@ def test_poor_draws_are_called_so(models):
 
     assert first(pareto_k_=0.9).verdict == "bad"
     assert "Increase `n_points`" in first(pareto_k_=0.9).advice
-    assert first(pareto_k_=0.6, ess_=500.0).verdict == "caution"
+    assert first(pareto_k_=0.6, ess_=40.0).verdict == "caution"
     assert first(pareto_k_=0.2, ess_=30.0).verdict == "bad"
     found = first(ess_=500.0, unconverged_=0.3)
     assert found.verdict == "bad"

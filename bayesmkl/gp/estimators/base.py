@@ -211,12 +211,17 @@ class BaseGPMKL(CompletingMKL):
         likelihood = self.likelihood_
         noise = likelihood.likelihood if isinstance(likelihood, Heteroscedastic) else likelihood
         evidence = EVIDENCE_OF.get((type(noise), options.approximation), EVIDENCES[options.approximation])
+        power = self._power(targets)
         if self.sample_weight_ is not None:
             likelihood, targets = repeated(likelihood, targets, self.sample_weight_)
         covariance, prior = self._covariance(stack), self._hyperprior(kept, stack.learned)
         return Hypermodel(
-            covariance, likelihood, targets, prior, ParameterPriors(likelihood.priors), evidence
+            covariance, likelihood, targets, prior, ParameterPriors(likelihood.priors), evidence, power=power
         )
+
+    def _power(self, targets: np.ndarray) -> float:
+        """Return the power of the evidence of all outputs; `targets` are (n_outputs, n_samples)."""
+        return 1.0
 
     def _hyperprior(self, kept: np.ndarray | None = None, learned: tuple[Any, ...] = ()) -> WeightPrior:
         """Return the prior of the weights of all kernels or of those at some positions, of the design and of widths.

@@ -665,7 +665,7 @@ def left_out_of_samples(
             left = cavity(_Known(mean, variance), site)  # type: ignore[arg-type]
             left = left._replace(precision=1.0 / (1.0 / left.precision + rest))
             found[at, k, rows] = leave_out(model.likelihood_, y, left, own)[0]
-    return average_left_out(draws.probability, found)
+    return average_left_out(draws.probability, found, model._power(targets) * found)
 
 
 def read_samples(model: BaseGPMKL, induced: Induced, targets: np.ndarray) -> LeftOut:

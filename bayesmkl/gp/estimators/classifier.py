@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import log_expit, logsumexp
+from scipy.special import entr, log_expit, logsumexp
 from sklearn.base import ClassifierMixin
 
 from bayesmkl._estimator import class_targets, most_probable
@@ -133,7 +133,12 @@ class GPMKLClassifier(ClassifierMixin, BaseGPMKL):
     One point of the posterior costs about three to six factorizations of :math:`N^3` operations and one pass over the
     kernels. Predictions need one factorization for every point that was kept.
 
-    With more than two classes, the probabilities of each class against the rest are normalized to sum to one. The
+    With more than two classes, the weights are inferred from models of each class against the rest, in which every
+    label counts once per class. The sum of their log evidences is therefore multiplied by :math:`H(y) / \sum_k
+    H(1[y = k])`, with the entropies of the training labels: .575 for three balanced classes. This composite evidence
+    is an approximation, so `log_evidence_` is NaN.
+
+    The probabilities of each class against the rest are normalized to sum to one. The
     scores of the classes are inferred independently, so the probabilities are too cautious if classes hardly overlap;
     the temperature is then well below 1. The temperature does not change the most probable class. It has no effect on
     draws, evidence, shares or any other result that is computed from scores.
@@ -257,9 +262,16 @@ class GPMKLClassifier(ClassifierMixin, BaseGPMKL):
             log_p = self._log_classes(targets, left_out.each)
             self.temperature_ = find_temperature(log_p, targets.argmax(axis=0), counts)
 
+    def _power(self, targets: np.ndarray) -> float:
+        """Return what labels say of the classes, in what they say of each class against the rest; see the notes."""
+        if len(targets) == 1 or self.is_multilabel_:
+            return 1.0
+        p = np.average(targets > 0.0, axis=1, weights=self.sample_weight_)
+        return float(entr(p).sum() / (entr(p) + entr(1.0 - p)).sum())
+
     def _in_nats(self, log_evidence: float) -> float:
         if len(self.classes_) > 2 and not self.is_multilabel_:
-            return np.nan  # models of each class against the rest count every label once per class
+            return np.nan  # models of each class against the rest are not one model of the classes
         return super()._in_nats(log_evidence)
 
     def _log_classes(self, targets: np.ndarray, log_of_each: np.ndarray) -> np.ndarray:
