@@ -11,7 +11,7 @@ import numpy as np
 from scipy import optimize
 
 from bayesmkl._utils.options import Marginal
-from bayesmkl._utils.progress import announce, step_progress
+from bayesmkl._utils.progress import step_progress
 from bayesmkl.gp.conditioning import Sites
 from bayesmkl.gp.covariances import Additive
 from bayesmkl.gp.hyperposterior import (
@@ -46,7 +46,6 @@ FARTHEST = 8.0  # standard deviations of a coordinate that a step may have
 LEAST_CURVATURE = 0.3  # of a coordinate; the prior alone has one
 LEAST_LENGTH = 1e-6  # of the part of the mode that is a direction of its own
 MANY_WIDTHS = 30  # coordinates, some of widths, from which on the mode may have little of the mass
-MANY_WEIGHTS = 100  # hyperparameters, beyond which importance weights mostly have a heavy tail
 N_MEASURED = 8  # directions of many coordinates, in which the curvature is measured
 
 
@@ -167,10 +166,8 @@ def _curvature(
 
     Returns how many evaluations that took, too.
     """
-    steps, curvature = np.full(len(directions), STEP), np.zeros((len(directions), len(at)))
-    if not len(directions):
-        return curvature, 0
-    wanted, n_evaluations = np.arange(len(directions)), 1
+    steps, n_evaluations, curvature = np.full(len(directions), STEP), 1, np.zeros((len(directions), len(at)))
+    wanted = np.arange(len(directions))
     here = evaluate_slope(model, at, point.sites, tol=ROUGH)[1]
     while len(wanted):
         for j in wanted:
@@ -240,9 +237,6 @@ def draw_hyperparameters(
     if isinstance(model.kernel_prior, SpikeSlabOfKernels):
         with step_progress(show_progress, "drawing sets of kernels", most_sweeps(*counts), "sweep") as report:
             return draw_selections(model, *counts, rng, report), 0
-    n_kernels, many = model.covariance.stack.n_kernels, MOST_OF_CHAINS >= model.n_coordinates > MANY_WEIGHTS
-    text = f'{n_kernels} kernels: draws may not converge. Use fewer kernels, or sampler="nuts".'
-    announce(show_progress and many and options.sampler != "nuts", text)
     mode = find_mode(model, start)
     if options.sampler == "nuts":
         from bayesmkl.gp.chains import draw_chains
