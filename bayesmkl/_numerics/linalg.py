@@ -221,10 +221,8 @@ def solve_factor(upper: np.ndarray, vectors: np.ndarray, overwrite: bool = False
     return found
 
 
-def invert_factor(upper: np.ndarray, overwrite: bool = False) -> np.ndarray:
+def invert_factor(upper: np.ndarray) -> np.ndarray:
     """Return the inverse of the factor of `spd_factor`, in its precision; below the diagonal is anything.
-
-    It may `overwrite` the factor.
 
     Examples
     --------
@@ -233,7 +231,7 @@ def invert_factor(upper: np.ndarray, overwrite: bool = False) -> np.ndarray:
     array([[ 0.5 , -0.5 ],
            [ 0.  ,  0.25]])
     """
-    inverse = upper if overwrite else upper.copy(order="F")
+    inverse = upper.copy(order="F")
     _invert_triangle(inverse)
     return inverse
 

@@ -137,10 +137,8 @@ class Factored(NamedTuple):
         return self if self.is_inverse else self._replace(upper=invert_factor(self.upper), is_inverse=True)
 
     def completed(self, covariance: np.ndarray) -> Conditioned:
-        """Return all that `condition` finds, in the memory of the factor, which has double precision."""
-        inverse_root = invert_factor(self.upper, overwrite=True)
-        for j in range(1, len(inverse_root)):
-            inverse_root[j:, j - 1] = 0.0
+        """Return all that `condition` finds; the factor must have double precision."""
+        inverse_root = np.triu(invert_factor(self.upper))
         told = 1.0 - np.einsum("ij,ij->i", inverse_root, inverse_root)
         mean, variance = covariance @ self.dual, told / self.root**2
         posterior = Conditioned(mean, variance, self.dual, self.half_log_det, self.root, inverse_root)

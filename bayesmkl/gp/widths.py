@@ -22,9 +22,7 @@ import numpy as np
 from bayesmkl.outcomes.base import Mapped
 
 LOG_STD = 0.8  # of the width of a view
-NARROWER = (
-    0.5  # the same below the median where every feature has a width of its own, times the number of features
-)
+NARROWER = 0.5  # the same below the median, times the number of features, where every feature has its own
 SPREAD = 1.0  # of log widths of features
 
 

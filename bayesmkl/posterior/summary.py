@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 from sklearn.metrics import roc_auc_score
 
 from bayesmkl._utils.validation import check_flag, check_integer, check_probability, generator_of
-from bayesmkl.gp.hyperposterior import GOOD_K
+from bayesmkl.gp.hyperposterior import GOOD_K, LARGEST_K
 from bayesmkl.gp.reading import average_left_out
 from bayesmkl.kernels.together import TOGETHER
 from bayesmkl.outcomes import Heteroscedastic
@@ -357,6 +357,7 @@ def _trust(fitted: FittedBEMKL) -> str:
     name, limit = ("R-hat", GOOD_RHAT) if "rhat" in section.values else ("k-hat", GOOD_K)
     number = section.values.get("rhat", section.values.get("pareto_k"))
     if section.verdict == "good" and estimator.converged_:
+        limit = limit if number <= limit else LARGEST_K  # of weights that differ little
         return f"The computation can be trusted ({name} {number:.2f}, at most {limit:g} is wanted)."
     what = (
         "The posterior of the kernel weights could not be sampled well"
