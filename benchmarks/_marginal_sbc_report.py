@@ -13,6 +13,7 @@ from bayesmkl.gp.hyperposterior import LARGEST_K, LEAST_DRAWS, MOST_UNKNOWN
 QUANTITIES = {
     "share": "kernel shares",
     "weight": "kernel weights",
+    "width": "log widths",
     "size": "sd of the score",
     "noise": "noise",
     "score": "training scores",

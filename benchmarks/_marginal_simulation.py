@@ -2,7 +2,7 @@
 
 What is drawn from priors and model here uses none of the package's maps, factors or scales: t and Dirichlet
 variables of NumPy, eigenvectors of the kernels. Posteriors come from the functions that the estimators call, with
-their defaults.
+their defaults. Kernels whose widths are inferred are evaluated by NumPy, too.
 
 Estimators ask for two samples of each class. Data sets without them are drawn anew, and the ranks of the rest stay
 uniform: whether a data set is kept depends on its labels alone, and given those the posterior is what it was.
@@ -20,6 +20,7 @@ from scipy.stats import norm
 from bayesmkl import GPMKLClassifier, GPMKLRegressor, KernelBank
 from bayesmkl.gp import Marginal
 from bayesmkl.gp.hyperposterior import Draws, Hypermodel, equally_likely
+from bayesmkl.gp.widths import LOG_STD, NARROWER, SPREAD
 from bayesmkl.kernels import Gaussian, Linear
 from bayesmkl.outcomes import Gaussian as NormalNoise
 
@@ -29,6 +30,7 @@ SIGMA_G = 0.3  # of BEMKL's intermediate outputs under labels, where it is no pa
 LEAST = 2  # samples of each class
 N_SCORES = 32  # that the exact evidence of a point is estimated with
 N_SHOWN = 4  # training scores
+WIDTHS = "GPMKLRegressor, widths"
 
 Values = dict[str, np.ndarray]
 
@@ -57,11 +59,15 @@ class Posterior(NamedTuple):
     model: Hypermodel
 
 
+def inputs(n_samples: int) -> np.ndarray:
+    """Return the fixed points."""
+    return np.random.default_rng(0).standard_normal((n_samples, 5))
+
+
 def kernels(n_samples: int) -> np.ndarray:
     """Evaluate a Gaussian and a linear kernel on each of two views, (4, n_samples, n_samples)."""
-    X = np.random.default_rng(0).standard_normal((n_samples, 5))
     bank = KernelBank(KERNELS, views=VIEWS)
-    return np.ascontiguousarray(np.moveaxis(bank.fit_transform(X), -1, 0))
+    return np.ascontiguousarray(np.moveaxis(bank.fit_transform(inputs(n_samples)), -1, 0))
 
 
 class Score(NamedTuple):
@@ -108,11 +114,13 @@ class Simulation:
     def _of_points(self, points: Draws, model: Hypermodel) -> dict[str, Ranked]:
         """Read what depends on hyperparameters alone."""
         values = [model.values(u) for u in points.coordinates]
-        weights = np.abs([own for own, _ in values])
+        weights, widths = np.split(np.array([own for own, _ in values]), [self.n_kernels], axis=1)
         noise = np.array([parameters[0] for _, parameters in values])
-        without = np.array([_log_evidence(model, np.zeros(self.n_kernels), own) for own in _few(noise)])
+        without = np.array([_log_evidence(model, 0.0 * values[0][0], own) for own in _few(noise)])
         ratio = np.array([point.log_evidence for point in points.points]) - without
-        read = {"weight": weights, "evidence": ratio[:, None]}
+        read = {"weight": np.abs(weights), "evidence": ratio[:, None]}
+        if widths.size:
+            read["width"] = widths
         if self.is_regression:
             read["noise"] = noise
         return {name: Ranked(own, points.weights, points.ess) for name, own in read.items()}
@@ -145,18 +153,20 @@ class _Additive(Simulation):
 
     def __init__(self, stack: np.ndarray, is_regression: bool, options: Marginal) -> None:
         own = {"normalize_y": False} if is_regression else {}
-        kind = GPMKLRegressor if is_regression else GPMKLClassifier
-        views = np.repeat(list(VIEWS), len(KERNELS))
-        self.estimator = kind("precomputed", kernel_views=views, inference=options, **own)
-        self.stack, _ = self.estimator._prepare(np.moveaxis(stack, 0, -1), np.arange(stack.shape[1]) % 2)
+        self.estimator, X = self._of_inputs(stack, is_regression, own | {"inference": options})
+        self.stack, _ = self.estimator._prepare(X, np.arange(len(X)) % 2)
         stack = self.stack.columns(slice(None))  # with the products of views, the last kernel
         super().__init__(stack, is_regression, options)
-        self.view = np.append(np.arange(len(views)) // len(KERNELS), len(VIEWS))
+        self.view = np.append(np.repeat(np.arange(len(VIEWS)), len(KERNELS)), len(VIEWS))
         self.weight_prior, self.noise_prior = self.estimator._weight_prior(), NormalNoise().noise_prior
         self.intercept_std = self.estimator.intercept_std
-        around = stack - stack.mean(axis=1, keepdims=True)
-        self.units = np.einsum("mii->m", around) / self.n_samples
-        self.roots = _roots(stack) / np.sqrt(self.units)[:, None, None]
+        self.units, self.roots = _units_and_roots(stack)
+
+    def _of_inputs(self, stack: np.ndarray, is_regression: bool, own: dict[str, Any]) -> tuple[Any, Any]:
+        """Return an estimator, and what it is fitted to."""
+        kind = GPMKLRegressor if is_regression else GPMKLClassifier
+        views = np.repeat(list(VIEWS), len(KERNELS))
+        return kind("precomputed", kernel_views=views, **own), np.moveaxis(stack, 0, -1)
 
     def _draw(self, rng: np.random.Generator) -> tuple[np.ndarray, Values]:
         prior = self.weight_prior
@@ -215,6 +225,43 @@ class _Additive(Simulation):
         return found | {"likelihood": np.array([self._log_likelihood(y, score, np.ones(1))])}
 
 
+class _Widths(_Additive):
+    """The same with the kernels that `GPMKLRegressor` has by default; log widths are drawn with the weights."""
+
+    def _of_inputs(self, stack: np.ndarray, is_regression: bool, own: dict[str, Any]) -> tuple[Any, Any]:
+        X = inputs(stack.shape[1])
+        self.standard = (X - X.mean(axis=0)) / X.std(axis=0)
+        return GPMKLRegressor(views=VIEWS, **own), X
+
+    def _draw(self, rng: np.random.Generator) -> tuple[np.ndarray, Values]:
+        widths = [_log_widths(len(columns), rng) for columns in VIEWS.values()]
+        self.units, self.roots = _units_and_roots(self._kernels_at(widths))
+        y, truth = super()._draw(rng)
+        width = np.concatenate(widths)
+        return y, truth | {"width": width, "signed": np.append(truth["weight"], width)}
+
+    def _kernels_at(self, widths: list[np.ndarray]) -> np.ndarray:
+        """Evaluate the kernels of views, and the product of the centered Gaussian ones."""
+        found, together = [], 1.0
+        for columns, own in zip(VIEWS.values(), widths, strict=True):
+            z = self.standard[:, columns]
+            squares = (z[:, None] - z) ** 2
+            median = np.median(np.sqrt(squares.sum(axis=-1))[np.triu_indices(len(z), 1)])
+            gaussian = np.exp(-0.5 * squares @ np.exp(-2.0 * own) / median**2)
+            directions = z / np.linalg.norm(z, axis=1, keepdims=True)
+            found += [gaussian, directions @ directions.T]
+            around = gaussian - gaussian.mean(axis=0)
+            together = together * (around - around.mean(axis=1, keepdims=True))
+        return np.array([*found, together])
+
+
+def _log_widths(n_columns: int, rng: np.random.Generator) -> np.ndarray:
+    """Draw log widths of the columns of a view, in units of the median distance."""
+    level, own = rng.standard_normal(), SPREAD * rng.standard_normal(n_columns)
+    level *= LOG_STD if level > 0.0 else NARROWER / n_columns
+    return level + own + 0.5 * np.log(np.exp(-2.0 * own).mean())
+
+
 def _log_evidence(model: Hypermodel, weights: np.ndarray, noise: np.ndarray) -> float:
     matrix = model.covariance.matrix(weights)
     return float(model.evidence(model.likelihood, model.targets[0], matrix, noise).log_evidence)
@@ -232,15 +279,18 @@ def _equal(read: Values, points: Draws) -> dict[str, Ranked]:
     return {name: Ranked(own, weights, worth) for name, own in read.items()}
 
 
-def _roots(stack: np.ndarray) -> np.ndarray:
-    """Return `R` with ``R R' = K`` of every kernel, by eigenvectors."""
+def _units_and_roots(stack: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return mean variances `c` of functions, and `R` with ``R R' = K / c`` of every kernel, by eigenvectors."""
+    around = stack - stack.mean(axis=1, keepdims=True)
+    units = np.einsum("mii->m", around) / stack.shape[1]
     values, vectors = np.linalg.eigh(stack)
-    return vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]
+    return units, vectors * np.sqrt(np.maximum(values, 0.0) / units[:, None])[:, None, :]
 
 
 MODELS: dict[str, tuple[type[Simulation], bool]] = {
     "GPMKLClassifier": (_Additive, False),
     "GPMKLRegressor": (_Additive, True),
+    WIDTHS: (_Widths, True),
 }
 
 
