@@ -320,6 +320,7 @@ HOPELESS_DRAWS = 10.0  # effective ones below which a k-hat of one is no acciden
 HOPELESS_K = 1.0  # k-hat from which on weights have no mean, so that more of them are as bad
 LARGEST_RHAT = 1.05  # of chains that are short, and start where they belong
 FIXED, STEPS, FEW_STEPS = 8, 30, 15  # normal numbers and steps of the climb with independent densities
+WIDEST = 2.0  # log standard deviation of these, where the prior has zero
 BATCH, PER_COORDINATE, RATE = 32, 12, 0.03  # of the fit to slopes of the log posterior
 WIDER = 1.2  # covariance of the first density than that of the curvature
 LEAST_DRAWS = 40.0  # effective ones
@@ -798,7 +799,8 @@ def climb_bound(
         return -float(heights.mean() + at[size:].sum()), -gradient
 
     start, options = np.concatenate([mean, np.log(sds)]), {"maxiter": n_steps}
-    found = optimize.minimize(bound, start, jac=True, method="L-BFGS-B", options=options).x
+    bounds = [(None, None)] * size + [(None, WIDEST)] * size
+    found = optimize.minimize(bound, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options).x
     return found[:size], np.exp(found[size:])
 
 

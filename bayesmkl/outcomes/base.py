@@ -47,7 +47,7 @@ class LogNormal(NamedTuple):
     Examples
     --------
     >>> LogNormal(median=0.3, log_std=1.0).parameters(np.array([0.0, 1.0])).values.round(4)
-    array([0.3001, 0.8156])
+    array([0.3003, 0.8158])
     """
 
     median: float = 0.3
