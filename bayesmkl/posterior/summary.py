@@ -355,7 +355,7 @@ def _trust(fitted: FittedBEMKL) -> str:
         return f"The Markov chains {agree}"
     section = hyperparameters_section(fitted)
     name, limit = ("R-hat", GOOD_RHAT) if "rhat" in section.values else ("k-hat", GOOD_K)
-    number = section.values.get("rhat", section.values.get("pareto_k"))
+    number = float(section.values["rhat" if "rhat" in section.values else "pareto_k"])
     if section.verdict == "good" and estimator.converged_:
         limit = limit if number <= limit else LARGEST_K  # of weights that differ little
         return f"The computation can be trusted ({name} {number:.2f}, at most {limit:g} is wanted)."
