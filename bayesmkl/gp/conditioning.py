@@ -139,10 +139,9 @@ class Factored(NamedTuple):
     def completed(self, covariance: np.ndarray) -> Conditioned:
         """Return all that `condition` finds; the factor must have double precision."""
         inverse_root = np.triu(invert_factor(self.upper))
-        told = 1.0 - np.einsum("ij,ij->i", inverse_root, inverse_root)
-        mean, variance = covariance @ self.dual, told / self.root**2
-        posterior = Conditioned(mean, variance, self.dual, self.half_log_det, self.root, inverse_root)
-        return posterior._replace(variance=_with_little_told(posterior, covariance, told))
+        return _conditioned(
+            covariance @ self.dual, self.dual, self.half_log_det, self.root, inverse_root, covariance
+        )
 
     def within(self, columns: np.ndarray) -> np.ndarray:
         r"""Return `W` with :math:`W^\top W = Z^\top R Z`, of some columns `Z`, (n_samples, n_columns)."""
@@ -197,13 +196,8 @@ def condition(
         _balanced(covariance, root, memory), sites.linear / root, overwrite=True
     )
     dual = root * pull
-    # S Σ S = I - B^-1, whose digits cancel where the sites say little
-    told = 1.0 - xp.einsum("ij,ij->i", inverse_root, inverse_root)
     mean = (sites.linear - dual) / root**2 if overwrite else covariance @ dual
-    posterior = Conditioned(mean, told / root**2, dual, -0.5 * log_det, root, inverse_root)
-    if overwrite:
-        return posterior
-    return posterior._replace(variance=_with_little_told(posterior, covariance, told))
+    return _conditioned(mean, dual, -0.5 * log_det, root, inverse_root, None if overwrite else covariance)
 
 
 def factorize(covariance: np.ndarray, sites: Sites, overwrite: bool = False) -> Factored:
@@ -216,6 +210,18 @@ def factorize(covariance: np.ndarray, sites: Sites, overwrite: bool = False) -> 
         _balanced(covariance, root, covariance if overwrite else None), sites.linear / root, overwrite=True
     )
     return Factored(root * pull, -0.5 * log_det, root, upper)
+
+
+def _conditioned(
+    mean: Any, dual: Any, half_log_det: Any, root: Any, inverse_root: Any, covariance: Any
+) -> Conditioned:
+    """Return scores given sites with their variances; without a covariance these are right where sites say much."""
+    # S Σ S = I - B^-1, whose digits cancel where the sites say little
+    told = 1.0 - namespace(root).einsum("ij,ij->i", inverse_root, inverse_root)
+    posterior = Conditioned(mean, told / root**2, dual, half_log_det, root, inverse_root)
+    if covariance is None:
+        return posterior
+    return posterior._replace(variance=_with_little_told(posterior, covariance, told))
 
 
 def _with_little_told(posterior: Conditioned, covariance: Array, told: Array) -> Any:

@@ -22,7 +22,6 @@ from bayesmkl.gp.hyperposterior import (
     Draws,
     Hypermodel,
     Mode,
-    Point,
     Slopes,
     Spread,
     climb_bound,
@@ -109,20 +108,21 @@ def find_mode(
         sites, n_climbed = of_model.sites, n_climbed + of_model.n_evaluations
     point, _ = evaluate_height(model, at, sites)
     converged = bool(found.success) and point.converged
+    here = point.sites, evaluate_slope(model, at, point.sites, tol=ROUGH)[1]
     if are_many:
         posteriors = [one.posterior for one in evaluate(model, at, point.sites, tol=CLOSE)[1]]
         first = model.kernel_prior.n_coordinates(model.covariance.stack.n_kernels)
         weights = model.values(at)[0]
         factors = expected_factors(model.covariance, weights, model.kernel_prior, at[:first], posteriors)
         factors *= np.sqrt(model.power)
-        rest, more = _curvature(model, at, point, np.eye(size)[first:])
-        cov, measured = _measured(model, at, point, spread_of(factors, rest.T, LEAST_CURVATURE))
+        rest, more = _curvature(model, at, here, np.eye(size)[first:])
+        cov, measured = _measured(model, at, here, spread_of(factors, rest.T, LEAST_CURVATURE))
         more += measured
     else:
-        curvature, more = _curvature(model, at, point, np.eye(size))
+        curvature, more = _curvature(model, at, here, np.eye(size))
         values, vectors = np.linalg.eigh(0.5 * (curvature + curvature.T))
         cov = (vectors / np.maximum(values, LEAST_CURVATURE)) @ vectors.T
-    return Mode(at, cov, point, n_climbed + 1 + more, converged)
+    return Mode(at, cov, point, n_climbed + 2 + more, converged)
 
 
 def _starts(model: Hypermodel, start: np.ndarray | None) -> list[Any]:
@@ -136,7 +136,9 @@ def _starts(model: Hypermodel, start: np.ndarray | None) -> list[Any]:
     return [None, narrow]
 
 
-def _measured(model: Hypermodel, at: np.ndarray, point: Point, expected: Spread) -> tuple[Spread, int]:
+def _measured(
+    model: Hypermodel, at: np.ndarray, here: tuple[tuple[Sites, ...], np.ndarray], expected: Spread
+) -> tuple[Spread, int]:
     """Measure the curvature where most of it is expected, and in the direction of the mode, which is the evidence's.
 
     There draws depart from a normal density most: the evidence rises in this direction at the mode, and less beyond.
@@ -150,7 +152,7 @@ def _measured(model: Hypermodel, at: np.ndarray, point: Point, expected: Spread)
     directions = basis[:, chosen]
     if length > LEAST_LENGTH:
         directions = np.column_stack([directions, along / length])
-    found, n_evaluations = _curvature(model, at, point, np.ascontiguousarray(directions.T))
+    found, n_evaluations = _curvature(model, at, here, np.ascontiguousarray(directions.T))
     square = found @ directions
     values, vectors = np.linalg.eigh(0.5 * (square + square.T))
     return Spread(
@@ -160,19 +162,18 @@ def _measured(model: Hypermodel, at: np.ndarray, point: Point, expected: Spread)
 
 
 def _curvature(
-    model: Hypermodel, at: np.ndarray, point: Point, directions: np.ndarray
+    model: Hypermodel, at: np.ndarray, here: tuple[tuple[Sites, ...], np.ndarray], directions: np.ndarray
 ) -> tuple[np.ndarray, int]:
     """Measure the curvature times some directions by differences of gradients, (n_directions, n_coordinates).
 
-    Returns how many evaluations that took, too.
+    `here` are the sites and the gradient `at` the middle. Returns how many evaluations that took, too.
     """
-    steps, n_evaluations, curvature = np.full(len(directions), STEP), 1, np.zeros((len(directions), len(at)))
-    wanted = np.arange(len(directions))
-    here = evaluate_slope(model, at, point.sites, tol=ROUGH)[1]
+    steps, n_evaluations, curvature = np.full(len(directions), STEP), 0, np.zeros((len(directions), len(at)))
+    wanted, (sites, slope) = np.arange(len(directions)), here
     while len(wanted):
         for j in wanted:
-            there = evaluate_slope(model, at + steps[j] * directions[j], point.sites, tol=ROUGH)[1]
-            curvature[j] = (here - there) / steps[j]
+            there = evaluate_slope(model, at + steps[j] * directions[j], sites, tol=ROUGH)[1]
+            curvature[j] = (slope - there) / steps[j]
         n_evaluations += len(wanted)
         own = np.vecdot(curvature, directions)
         sds = 1.0 / np.sqrt(np.maximum(own, LEAST_CURVATURE))

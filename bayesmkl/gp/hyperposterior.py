@@ -348,7 +348,7 @@ class Hypermodel(NamedTuple):
     remainder : Remainder, optional
         What the evidence lacks where samples are pseudo-samples.
     power : float
-        Of the evidence of all outputs; below one where they are classes, of which every label says something.
+        Of the evidence of all outputs; below one where these are classes and share their labels.
     """
 
     covariance: Covariance
@@ -729,9 +729,9 @@ def draw_importance(
         proposals.append(density)
         sizes.append(len(new))
         coordinates = np.vstack([coordinates, new])
-        weights = np.array([model.values(u)[0] for u in new])
-        shares.append(_prior_shares(model, weights))
-        for u, matrix in zip(new, covariance_matrices(model, weights), strict=True):
+        of_kernels = np.array([model.values(u)[0] for u in new])
+        shares.append(_prior_shares(model, of_kernels))
+        for u, matrix in zip(new, covariance_matrices(model, of_kernels), strict=True):
             near = _nearest(u, coordinates[: len(points)], points, mode, model, metric)
             try:
                 point, found = evaluate_height(model, u, near.sites, matrix, spare=True, tol=LOOSE)

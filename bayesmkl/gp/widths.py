@@ -22,7 +22,7 @@ import numpy as np
 from bayesmkl.outcomes.base import Mapped
 
 LOG_STD = 0.8  # of the width of a view
-NARROWER = 0.5  # the same below the median, times the number of features, where every feature has its own
+NARROWER = 0.5  # of the common width of `D` features below the median, times `D`
 SPREAD = 1.0  # of log widths of features
 
 
@@ -68,11 +68,12 @@ def _of_features(coordinates: np.ndarray) -> Mapped:
     deviations = SPREAD * coordinates[1:]
     total = np.logaddexp.reduce(-2.0 * deviations)
     shares = np.exp(-2.0 * deviations - total)
-    std = LOG_STD if coordinates[0] > 0.0 else NARROWER / max(len(deviations), 1)
+    n_features = max(len(deviations), 1)
+    std = LOG_STD if coordinates[0] > 0.0 else NARROWER / n_features
 
     def pull(gradient: np.ndarray) -> np.ndarray:
         of_all = gradient.sum()
         return np.concatenate([[std * of_all], SPREAD * (gradient - shares * of_all)])
 
-    level = std * coordinates[0] + 0.5 * (total - np.log(max(len(deviations), 1)))
+    level = std * coordinates[0] + 0.5 * (total - np.log(n_features))
     return Mapped(level + deviations, pull)

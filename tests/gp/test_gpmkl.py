@@ -281,7 +281,7 @@ def test_targets_without_noise_are_learned_to_the_last_digits_that_count():
 
 
 def test_labels_of_several_classes_count_once():
-    """The evidence gains less than labels say; three times as much would be counted for three equal classes."""
+    """The evidence gains less than the entropy of the labels."""
     X, y = samples(45)
     codes = np.argsort(np.argsort(y)) // 15
     model = GPMKLClassifier(bank(), inference=FEW)

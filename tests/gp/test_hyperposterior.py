@@ -396,6 +396,7 @@ def test_the_curvature_of_many_weights_is_expected(build, rng, monkeypatch):
     found = find_mode(model)
     np.testing.assert_array_equal(found.coordinates, measured.coordinates)
     n_weights = model.n_weights
+    assert measured.n_evaluations - found.n_evaluations == n_weights
     weights, _ = model.values(found.coordinates)
     _, (output,) = evaluate(model, found.coordinates, found.point.sites)
     shrinkage, h = output.posterior.shrinkage, 1e-5

@@ -133,15 +133,15 @@ class GPMKLClassifier(ClassifierMixin, BaseGPMKL):
     One point of the posterior costs about three to six factorizations of :math:`N^3` operations and one pass over the
     kernels. Predictions need one factorization for every point that was kept.
 
-    With more than two classes, the weights are inferred from models of each class against the rest, in which every
-    label counts once per class. The sum of their log evidences is therefore multiplied by :math:`H(y) / \sum_k
-    H(1[y = k])`, with the entropies of the training labels: .575 for three balanced classes. This composite evidence
-    is an approximation, so `log_evidence_` is NaN.
+    With more than two classes, each class has a model against the rest. Together these models count every label
+    several times, so the sum of their log evidences is multiplied by :math:`H(y) / \sum_k H(1[y = k])`, the entropy
+    of the training labels over those of each class against the rest: .575 for three equal classes. The result is no
+    evidence of one model, and `log_evidence_` is NaN.
 
-    The probabilities of each class against the rest are normalized to sum to one. The
-    scores of the classes are inferred independently, so the probabilities are too cautious if classes hardly overlap;
-    the temperature is then well below 1. The temperature does not change the most probable class. It has no effect on
-    draws, evidence, shares or any other result that is computed from scores.
+    The probabilities of each class against the rest are normalized to sum to one. The scores of the classes are
+    inferred independently, so the probabilities are too cautious if classes hardly overlap; the temperature is then
+    well below 1. The temperature does not change the most probable class. It has no effect on draws, evidence, shares
+    or any other result that is computed from scores.
 
     References
     ----------
@@ -263,7 +263,7 @@ class GPMKLClassifier(ClassifierMixin, BaseGPMKL):
             self.temperature_ = find_temperature(log_p, targets.argmax(axis=0), counts)
 
     def _power(self, targets: np.ndarray) -> float:
-        """Return what labels say of the classes, in what they say of each class against the rest; see the notes."""
+        """Return the entropy of labels over those of each class against the rest; see the notes."""
         if len(targets) == 1 or self.is_multilabel_:
             return 1.0
         p = np.average(targets > 0.0, axis=1, weights=self.sample_weight_)
