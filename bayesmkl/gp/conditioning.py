@@ -138,10 +138,8 @@ class Factored(NamedTuple):
 
     def completed(self, covariance: np.ndarray) -> Conditioned:
         """Return all that `condition` finds; the factor must have double precision."""
-        inverse_root = np.triu(invert_factor(self.upper))
-        return _conditioned(
-            covariance @ self.dual, self.dual, self.half_log_det, self.root, inverse_root, covariance
-        )
+        mean, inverse_root = covariance @ self.dual, np.triu(invert_factor(self.upper))
+        return _conditioned(mean, self.dual, self.half_log_det, self.root, inverse_root, covariance)
 
     def within(self, columns: np.ndarray) -> np.ndarray:
         r"""Return `W` with :math:`W^\top W = Z^\top R Z`, of some columns `Z`, (n_samples, n_columns)."""

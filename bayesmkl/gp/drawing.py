@@ -46,6 +46,7 @@ LEAST_CURVATURE = 0.3  # of a coordinate; the prior alone has one
 LEAST_LENGTH = 1e-6  # of the part of the mode that is a direction of its own
 MANY_WIDTHS = 30  # coordinates, some of widths, from which on the mode may have little of the mass
 N_MEASURED = 8  # directions of many coordinates, in which the curvature is measured
+Here = tuple[tuple[Sites, ...], np.ndarray]  # sites and gradient at some coordinates
 
 
 def climb(
@@ -136,9 +137,7 @@ def _starts(model: Hypermodel, start: np.ndarray | None) -> list[Any]:
     return [None, narrow]
 
 
-def _measured(
-    model: Hypermodel, at: np.ndarray, here: tuple[tuple[Sites, ...], np.ndarray], expected: Spread
-) -> tuple[Spread, int]:
+def _measured(model: Hypermodel, at: np.ndarray, here: Here, expected: Spread) -> tuple[Spread, int]:
     """Measure the curvature where most of it is expected, and in the direction of the mode, which is the evidence's.
 
     There draws depart from a normal density most: the evidence rises in this direction at the mode, and less beyond.
@@ -162,11 +161,11 @@ def _measured(
 
 
 def _curvature(
-    model: Hypermodel, at: np.ndarray, here: tuple[tuple[Sites, ...], np.ndarray], directions: np.ndarray
+    model: Hypermodel, at: np.ndarray, here: Here, directions: np.ndarray
 ) -> tuple[np.ndarray, int]:
     """Measure the curvature times some directions by differences of gradients, (n_directions, n_coordinates).
 
-    `here` are the sites and the gradient `at` the middle. Returns how many evaluations that took, too.
+    Returns how many evaluations that took, too.
     """
     steps, n_evaluations, curvature = np.full(len(directions), STEP), 0, np.zeros((len(directions), len(at)))
     wanted, (sites, slope) = np.arange(len(directions)), here
