@@ -270,6 +270,7 @@ def test_log_odds_are_those_of_the_probabilities(classification, rng):
     np.testing.assert_array_equal(model.predict(new), np.where(p[:, 1] > 0.5, "yes", "no"))
     far = model.decision_function(1e3 * np.ones((1, 4)))
     assert np.isfinite(far).all()
+    assert model.parameters_ == {}
 
 
 def test_targets_without_noise_are_learned_to_the_last_digits_that_count():
@@ -304,6 +305,7 @@ def test_several_classes_share_their_weights_and_do_not_depend_on_their_names():
     codes = np.digitize(y, [-0.6, 0.6])
     model = GPMKLClassifier(bank(), inference=FEW).fit(X, codes)
     assert model.posterior_.parameters.shape == (len(model.posterior_.kernel_weights), 3, 0)
+    assert model.parameters_ == {}
     assert model.kernel_shares_.shape == (5,)
     p = model.predict_proba(X)
     np.testing.assert_allclose(p.sum(axis=1), 1.0)

@@ -48,7 +48,7 @@ from bayesmkl.gp.estimators.by_landmarks import (
     with_landmarks,
 )
 from bayesmkl.gp.estimators.completion import CompletingMKL
-from bayesmkl.gp.estimators.settings import GPMKL, check_learned, checked_weight_prior, of_kernels
+from bayesmkl.gp.estimators.settings import GPMKL, check_learned, checked_weight_prior, counted, of_kernels
 from bayesmkl.gp.evidence import ep_evidence, exact_evidence, laplace_evidence, student_evidence
 from bayesmkl.gp.hyperposterior import Draws, Hypermodel, members, share_error
 from bayesmkl.gp.hyperpriors import HalfT, NestedShares, ParameterPriors, WeightPrior, WithDesign
@@ -124,6 +124,7 @@ class BaseGPMKL(CompletingMKL):
 
     posterior_: HyperDraws
     likelihood_: Likelihood
+    parameters_: dict[str, Any]
     design_: FittedDesign | None = None
     group_labels_: tuple[GroupLabels, ...] = ()  # of groups that are text
     effects_: np.ndarray
@@ -241,6 +242,11 @@ class BaseGPMKL(CompletingMKL):
         self, X: Samples, y: Targets, sample_weight: ArrayLike | None = None
     ) -> tuple[DenseStack, np.ndarray]:
         """Validate parameters, then data; return training kernels and targets, (n_outputs, n_samples)."""
+        self._check_parameters()  # first: a mistake in them costs no time
+        return self._read(*counted(self, X, y, sample_weight))
+
+    def _read(self, X: Samples, y: Targets, counts: np.ndarray | None) -> tuple[DenseStack, np.ndarray]:
+        """Do the same with samples that count and their weights, parameters being validated."""
         raise NotImplementedError
 
     numpyro_model = numpyro_model
@@ -323,6 +329,7 @@ class BaseGPMKL(CompletingMKL):
         self.target_ = targets if several else targets[0]
         self.training_kernels_ = stack.columns(slice(None)) if self.kernel_bank_ is None else None
         self.posterior_ = draws
+        self.parameters_ = self._mean_parameters()
         weights = draws.kernel_weights[draws.point]
         self.kernel_weights_, self.kernel_weights_std_ = weights.mean(axis=0), weights.std(axis=0, ddof=1)
         self.kernel_shares_ = draws.shares.mean(axis=0)

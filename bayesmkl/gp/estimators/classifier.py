@@ -17,7 +17,7 @@ from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_choice, scale_or_auto
 from bayesmkl.gp.design import Design
 from bayesmkl.gp.estimators.base import BaseGPMKL, by_row
-from bayesmkl.gp.estimators.settings import GPMKL, KernelPrior, NamedPriors, counted
+from bayesmkl.gp.estimators.settings import GPMKL, KernelPrior, NamedPriors
 from bayesmkl.gp.hyperpriors import DirichletShares, HalfT, Horseshoe, NestedShares
 from bayesmkl.gp.reading import LeftOut, log_positive
 from bayesmkl.gp.selection import SpikeSlabWeights
@@ -237,11 +237,7 @@ class GPMKLClassifier(ClassifierMixin, BaseGPMKL):
         self._find_posterior(*self._prepare(X, y, sample_weight))
         return self
 
-    def _prepare(
-        self, X: Samples, y: Targets, sample_weight: ArrayLike | None = None
-    ) -> tuple[DenseStack, np.ndarray]:
-        self._check_parameters()  # first: a mistake in them costs no time
-        X, y, counts = counted(self, X, y, sample_weight)
+    def _read(self, X: Samples, y: Targets, counts: np.ndarray | None) -> tuple[DenseStack, np.ndarray]:
         stack, y = self._fit_stack(X, y, counts=counts)
         labels = class_targets(y)
         self.classes_, self.is_multilabel_ = labels.classes, labels.is_multilabel

@@ -17,11 +17,8 @@ from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl.gp.design import Design
 from bayesmkl.gp.estimators.base import BaseGPMKL
 from bayesmkl.gp.estimators.classifier import GPMKLClassifier
-from bayesmkl.gp.estimators.settings import GPMKL, KernelPrior, NamedPriors, counted
-from bayesmkl.gp.hyperpriors import (
-    LogNormal,
-    checked_log_normal,
-)
+from bayesmkl.gp.estimators.settings import GPMKL, KernelPrior, NamedPriors
+from bayesmkl.gp.hyperpriors import LogNormal, checked_log_normal
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.outcomes import OrdinalProbit
@@ -193,19 +190,14 @@ class GPMKLOrdinalClassifier(ClassifierMixin, BaseGPMKL):
         %(KernelQualityWarning)s
         """
         self._find_posterior(*self._prepare(X, y, sample_weight))
-        self.parameters_ = self._mean_parameters()
         draws, likelihood = self.posterior_, self.likelihood_
         assert isinstance(likelihood, OrdinalProbit)
         cuts = np.array(likelihood.cuts(draws.parameters[:, 0].T))
         self.cut_points_ = np.broadcast_to(cuts, (len(cuts), len(draws.probability))) @ draws.probability
         return self
 
-    def _prepare(
-        self, X: Samples, y: Targets, sample_weight: ArrayLike | None = None
-    ) -> tuple[DenseStack, np.ndarray]:
-        self._check_parameters()  # first: a mistake in them costs no time
+    def _read(self, X: Samples, y: Targets, counts: np.ndarray | None) -> tuple[DenseStack, np.ndarray]:
         likelihood = self._likelihood()
-        X, y, counts = counted(self, X, y, sample_weight)
         levels = given_levels(self.levels, y)
         stack, y = self._fit_stack(X, y, counts=counts)
         self.classes_, codes = number_grades(levels, y)

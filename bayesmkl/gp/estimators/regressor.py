@@ -20,14 +20,7 @@ from bayesmkl._utils.validation import shown
 from bayesmkl._utils.warnings import warn_user
 from bayesmkl.gp.design import Design
 from bayesmkl.gp.estimators.base import BaseGPMKL, by_row, overall
-from bayesmkl.gp.estimators.settings import (
-    GPMKL,
-    KernelPrior,
-    NamedPriors,
-    counted,
-    is_spike_slab,
-    of_numbers,
-)
+from bayesmkl.gp.estimators.settings import GPMKL, KernelPrior, NamedPriors, is_spike_slab, of_numbers
 from bayesmkl.gp.hyperpriors import (
     DirichletShares,
     HalfT,
@@ -296,7 +289,6 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
         %(UserWarning:copies)s
         """
         self._find_posterior(*self._prepare(X, y, sample_weight))
-        self.parameters_ = self._mean_parameters()
         likelihood = self.likelihood_
         if isinstance(likelihood, Heteroscedastic) and likelihood.tasks:
             names = likelihood.names[: likelihood.n_scales]
@@ -306,12 +298,8 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
             self.noise_std_ = noise if np.ndim(self.y_scale_) else float(noise)
         return self
 
-    def _prepare(
-        self, X: Samples, y: Targets, sample_weight: ArrayLike | None = None
-    ) -> tuple[DenseStack, np.ndarray]:
-        self._check_parameters()  # first: a mistake in them costs no time
+    def _read(self, X: Samples, y: Targets, counts: np.ndarray | None) -> tuple[DenseStack, np.ndarray]:
         likelihood = self._likelihood()
-        X, y, counts = counted(self, X, y, sample_weight)
         stack, y = self._fit_stack(X, y, counts=counts, y_numeric=True)
         self.offset_ = np.zeros(len(y))
         if self.design_ is not None and self.design_.offset_column is not None:

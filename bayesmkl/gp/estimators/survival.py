@@ -18,7 +18,7 @@ from bayesmkl._utils.validation import check_probability, shown
 from bayesmkl.gp.design import Design
 from bayesmkl.gp.estimators.base import BaseGPMKL, by_row
 from bayesmkl.gp.estimators.regressor import GPMKLRegressor
-from bayesmkl.gp.estimators.settings import GPMKL, KernelPrior, NamedPriors, counted, of_numbers
+from bayesmkl.gp.estimators.settings import GPMKL, KernelPrior, NamedPriors, of_numbers
 from bayesmkl.gp.reading import ScoreMoments
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.dense import DenseStack
@@ -245,19 +245,13 @@ class GPMKLSurvival(BaseGPMKL):
         %(UserWarning:copies)s
         """
         self._find_posterior(*self._prepare(X, y, sample_weight))
-        self.parameters_ = self._mean_parameters()
         return self
 
-    def _prepare(
-        self, X: Samples, y: Targets, sample_weight: ArrayLike | None = None
-    ) -> tuple[DenseStack, np.ndarray]:
-        self._check_parameters()  # first: a mistake in them costs no time
-        X, y, counts = counted(self, X, y, sample_weight)
+    def _read(self, X: Samples, y: Targets, counts: np.ndarray | None) -> tuple[DenseStack, np.ndarray]:
         likelihood, times = self._likelihood(), survival_times(y)
-        samples = X
         stack, _ = self._fit_stack(X, times.lower, counts=counts, y_numeric=True)
         if self.kernel_bank_ is not None:
-            refuse_target(samples, y, self.kernel_bank_.views_)
+            refuse_target(X, y, self.kernel_bank_.views_)
         logs = log_ends(times)
         is_observed = times.lower == times.upper
         self.event_times_ = np.unique(times.lower[is_observed])
