@@ -303,24 +303,6 @@ class GPMKLClassifier(ClassifierMixin, BaseGPMKL):
             sides.append(logsumexp(each, axis=0))
         return sides[0], sides[1]
 
-    def _odds(self, below: np.ndarray, above: np.ndarray) -> np.ndarray:
-        return by_row((above - below) / self.temperature_)
-
-    def _log_probabilities(self, below: np.ndarray, above: np.ndarray) -> np.ndarray:
-        if self.is_multilabel_:
-            return log_expit((above - below) / self.temperature_).T
-        log_p = np.array([below[0], above[0]]) if len(self.classes_) == 2 else above
-        return tempered(log_p.T - logsumexp(log_p, axis=0)[:, None], self.temperature_)
-
-    def _probabilities(self, below: np.ndarray, above: np.ndarray) -> np.ndarray:
-        return np.exp(self._log_probabilities(below, above))
-
-    def _labels(self, below: np.ndarray, above: np.ndarray) -> np.ndarray:
-        odds = self._odds(below, above)
-        if self.is_multilabel_:
-            return (odds > 0.0).astype(int)
-        return self.classes_[most_probable(odds)]
-
     def decision_function(self, X: Samples) -> np.ndarray:
         """Return the log odds of each class against the rest, or of each label, divided by `temperature_`.
 
@@ -340,7 +322,8 @@ class GPMKLClassifier(ClassifierMixin, BaseGPMKL):
         %(ValueError:X)s
         %(TypeError:X)s
         """
-        return self._odds(*self._scores(X))
+        below, above = self._scores(X)
+        return by_row((above - below) / self.temperature_)
 
     def predict_proba(self, X: Samples) -> np.ndarray:
         """Predict class probabilities.
@@ -361,7 +344,7 @@ class GPMKLClassifier(ClassifierMixin, BaseGPMKL):
         %(ValueError:X)s
         %(TypeError:X)s
         """
-        return self._probabilities(*self._scores(X))
+        return np.exp(self.predict_log_proba(X))
 
     def predict_log_proba(self, X: Samples) -> np.ndarray:
         """Predict log class probabilities, which stay accurate where `predict_proba` rounds to 0 or 1.
@@ -382,7 +365,11 @@ class GPMKLClassifier(ClassifierMixin, BaseGPMKL):
         %(ValueError:X)s
         %(TypeError:X)s
         """
-        return self._log_probabilities(*self._scores(X))
+        below, above = self._scores(X)
+        if self.is_multilabel_:
+            return log_expit((above - below) / self.temperature_).T
+        log_p = np.array([below[0], above[0]]) if len(self.classes_) == 2 else above
+        return tempered(log_p.T - logsumexp(log_p, axis=0)[:, None], self.temperature_)
 
     def predict(self, X: Samples) -> np.ndarray:
         """Predict the most probable class, or the labels that are more probable than not.
@@ -403,4 +390,7 @@ class GPMKLClassifier(ClassifierMixin, BaseGPMKL):
         %(ValueError:X)s
         %(TypeError:X)s
         """
-        return self._labels(*self._scores(X))
+        odds = self.decision_function(X)
+        if self.is_multilabel_:
+            return (odds > 0.0).astype(int)
+        return self.classes_[most_probable(odds)]
