@@ -26,7 +26,6 @@ from bayesmkl._utils.warnings import warn_user
 from bayesmkl.gp.conditioning import Factored
 from bayesmkl.gp.covariances import Additive, kernel_units
 from bayesmkl.gp.design import (
-    Design,
     FittedDesign,
     GroupLabels,
     apart_from_design,
@@ -115,10 +114,6 @@ KNOWN: WeakKeyDictionary[BaseGPMKL, tuple[HyperDraws, _KnownScores, int]] = Weak
 class BaseGPMKL(CompletingMKL):
     """An additive Gaussian process whose kernel weights are inferred."""
 
-    intercept_std: Any
-    inference: Any
-    design: Design | None
-
     _OUTCOME: ClassVar[str] = "numbers"  # or "labels", "counts", "grades", "times"
     _takes_offset: ClassVar[bool] = False
 
@@ -131,6 +126,8 @@ class BaseGPMKL(CompletingMKL):
     target_: np.ndarray
     elpd_i_: np.ndarray
     log_evidence_: float
+    y_mean_: Any  # of numbers and counts alone, as the next
+    y_scale_: Any
 
     # ------------------------------------------------------------------------------------------ parameters
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,16 +12,13 @@ from sklearn.base import ClassifierMixin
 
 from bayesmkl._estimator import class_targets, most_probable
 from bayesmkl._utils.docstrings import fill_docs
-from bayesmkl._utils.options import Marginal
 from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_choice, scale_or_auto
-from bayesmkl.gp.design import Design
 from bayesmkl.gp.estimators.base import BaseGPMKL, by_row
-from bayesmkl.gp.estimators.settings import GPMKL, KernelPrior, NamedPriors
+from bayesmkl.gp.estimators.settings import GPMKL, NamedPriors
 from bayesmkl.gp.hyperpriors import DirichletShares, HalfT, Horseshoe, NestedShares
 from bayesmkl.gp.reading import LeftOut, log_positive
 from bayesmkl.gp.selection import SpikeSlabWeights
-from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.outcomes import Logit, Probit
 from bayesmkl.outcomes.base import Likelihood
@@ -31,6 +28,7 @@ LIKELIHOODS: dict[str, Likelihood] = {"probit": Probit(), "logit": Logit()}
 
 
 @fill_docs(GPMKL)
+@dataclass(eq=False, repr=False, kw_only=True)
 class GPMKLClassifier(ClassifierMixin, BaseGPMKL):
     r"""Classification by a sum of Gaussian processes, one for each kernel, with inferred weights.
 
@@ -55,13 +53,6 @@ class GPMKLClassifier(ClassifierMixin, BaseGPMKL):
         "horseshoe" is ``Horseshoe(scale=0.3, slab=5)``, which expects that few kernels matter. "spike-slab" is
         ``SpikeSlabWeights()``, which includes or excludes views and kernels. You can also pass a distribution of
         NumPyro on the positive numbers, such as ``numpyro.distributions.Gamma(2, 1)``; it applies to each weight.
-    likelihood : {"probit", "logit"}, default="probit"
-        Probability of a label given its score: :math:`\Phi(y f)`, or :math:`1 / (1 + e^{-y f})`.
-    temperature : "auto" or float, default="auto"
-        Predicted probabilities are raised to the power of 1 / `temperature` and normalized [2]_. "auto": with more
-        than two classes, the temperature that fits the leave-one-out probabilities of the training labels best, with
-        the prior N(0, 0.3²) on its logarithm; with two classes and for a label matrix 1, which leaves probabilities
-        unchanged.
     %(design)s
     %(missing_views)s
     %(intercept_std)s
@@ -71,6 +62,13 @@ class GPMKLClassifier(ClassifierMixin, BaseGPMKL):
     %(kernel_views)s
     %(random_state)s
     %(verbose)s
+    likelihood : {"probit", "logit"}, default="probit"
+        Probability of a label given its score: :math:`\Phi(y f)`, or :math:`1 / (1 + e^{-y f})`.
+    temperature : "auto" or float, default="auto"
+        Predicted probabilities are raised to the power of 1 / `temperature` and normalized [2]_. "auto": with more
+        than two classes, the temperature that fits the leave-one-out probabilities of the training labels best, with
+        the prior N(0, 0.3²) on its logarithm; with two classes and for a label matrix 1, which leaves probabilities
+        unchanged.
 
     Attributes
     ----------
@@ -171,38 +169,8 @@ class GPMKLClassifier(ClassifierMixin, BaseGPMKL):
         "spike-slab": SpikeSlabWeights(4.0, 4.0, 1.0),
     }
 
-    def __init__(
-        self,
-        kernels: KernelBank | str | None = None,
-        *,
-        views: str | Mapping[str, Any] | None = None,
-        kernel_prior: KernelPrior = "nested",
-        likelihood: str = "probit",
-        temperature: float | str = "auto",
-        design: Design | None = None,
-        missing_views: str = "error",
-        intercept_std: float = 3.0,
-        inference: str | Marginal = "marginal",
-        together: bool = True,
-        kernel_names: Sequence[str] | None = None,
-        kernel_views: Sequence[str] | None = None,
-        random_state: int | None = None,
-        verbose: int = 1,
-    ) -> None:
-        self.kernels = kernels
-        self.views = views
-        self.kernel_prior = kernel_prior
-        self.likelihood = likelihood
-        self.temperature = temperature
-        self.design = design
-        self.missing_views = missing_views
-        self.intercept_std = intercept_std
-        self.inference = inference
-        self.together = together
-        self.kernel_names = kernel_names
-        self.kernel_views = kernel_views
-        self.random_state = random_state
-        self.verbose = verbose
+    likelihood: str = "probit"
+    temperature: float | str = "auto"
 
     def _likelihood(self) -> Likelihood:
         return LIKELIHOODS[check_choice("likelihood", self.likelihood, tuple(LIKELIHOODS))]

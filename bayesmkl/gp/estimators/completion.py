@@ -7,11 +7,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from bayesmkl._estimator import BaseMKL
 from bayesmkl._estimator.base import LEAST_ROWS, Holding, resolve_storage
 from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_flag, shown
-from bayesmkl.gp.estimators.settings import NamedPriors, is_spike_slab, warn_of_unlearned
+from bayesmkl.gp.estimators.settings import NamedPriors, Parameters, is_spike_slab, warn_of_unlearned
 from bayesmkl.gp.landmarks import PseudoSamples
 from bayesmkl.gp.unknown_points import CompletedKernels, KernelCenters, find_centers
 from bayesmkl.kernels.adapters import some_learn
@@ -27,7 +26,7 @@ from bayesmkl.kernels.together import TOGETHER, ViewKernels
 BLOCK_ENTRIES = 2**24  # of the kernels of new rows that are held at once, 128 MB
 
 
-class CompletingMKL(BaseMKL):
+class CompletingMKL(Parameters):
     """Center kernels and complete them where samples may lack views."""
 
     _takes_missing_views = True
@@ -36,9 +35,6 @@ class CompletingMKL(BaseMKL):
     _MISSING_VIEWS: ClassVar[dict[str, str]] = {"error": "error", "integrate": "keep", "impute": "impute"}
     _needs_some_view = False  # a score without any part is the intercept
 
-    together: bool
-    kernel_views: Any
-    kernel_prior: Any
     KERNEL_PRIORS: ClassVar[NamedPriors]  # what names of priors stand for
 
     training_kernels_: np.ndarray | None
@@ -49,7 +45,7 @@ class CompletingMKL(BaseMKL):
     together_: ViewKernels | None = None  # of precomputed kernels
 
     def _may_be_sparse(self) -> bool:
-        return super()._may_be_sparse() and getattr(self, "design", None) is None  # which reads columns
+        return super()._may_be_sparse() and self.design is None  # which reads columns
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

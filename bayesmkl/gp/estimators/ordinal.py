@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,14 +12,11 @@ from scipy.special import logsumexp
 from sklearn.base import ClassifierMixin
 
 from bayesmkl._utils.docstrings import fill_docs
-from bayesmkl._utils.options import Marginal
 from bayesmkl._utils.typing import Samples, Targets
-from bayesmkl.gp.design import Design
 from bayesmkl.gp.estimators.base import BaseGPMKL
 from bayesmkl.gp.estimators.classifier import GPMKLClassifier
-from bayesmkl.gp.estimators.settings import GPMKL, KernelPrior, NamedPriors
+from bayesmkl.gp.estimators.settings import GPMKL, NamedPriors
 from bayesmkl.gp.hyperpriors import LogNormal, checked_log_normal
-from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.outcomes import OrdinalProbit
 from bayesmkl.outcomes.base import Likelihood
@@ -27,6 +24,7 @@ from bayesmkl.outcomes.grades import given_levels, number_grades
 
 
 @fill_docs(GPMKL)
+@dataclass(eq=False, repr=False, kw_only=True)
 class GPMKLOrdinalClassifier(ClassifierMixin, BaseGPMKL):
     r"""Classification into ordered classes by a sum of Gaussian processes, one for each kernel.
 
@@ -39,12 +37,8 @@ class GPMKLOrdinalClassifier(ClassifierMixin, BaseGPMKL):
     ----------
     %(kernels)s
     %(views)s
-    %(levels)s
     kernel_prior : str, prior of `bayesmkl.gp` or numpyro.distributions.Distribution, default="nested"
         Prior of the weights, standard deviations in units of the noise, as for `GPMKLClassifier`.
-    distance_prior : "log-normal" or LogNormal, default="log-normal"
-        Prior of the distance between neighboring cut points, in units of the noise. "log-normal" is
-        ``LogNormal(0.7, 1.0)``.
     %(design)s
     %(missing_views)s
     %(intercept_std)s
@@ -54,6 +48,10 @@ class GPMKLOrdinalClassifier(ClassifierMixin, BaseGPMKL):
     %(kernel_views)s
     %(random_state)s
     %(verbose)s
+    %(levels)s
+    distance_prior : "log-normal" or LogNormal, default="log-normal"
+        Prior of the distance between neighboring cut points, in units of the noise. "log-normal" is
+        ``LogNormal(0.7, 1.0)``.
 
     Attributes
     ----------
@@ -126,38 +124,8 @@ class GPMKLOrdinalClassifier(ClassifierMixin, BaseGPMKL):
     KERNEL_PRIORS: ClassVar[NamedPriors] = GPMKLClassifier.KERNEL_PRIORS
     _OUTCOME = "grades"
 
-    def __init__(
-        self,
-        kernels: KernelBank | str | None = None,
-        *,
-        views: str | Mapping[str, Any] | None = None,
-        levels: Sequence[Any] | None = None,
-        kernel_prior: KernelPrior = "nested",
-        distance_prior: str | LogNormal = "log-normal",
-        design: Design | None = None,
-        missing_views: str = "error",
-        intercept_std: float = 3.0,
-        inference: str | Marginal = "marginal",
-        together: bool = True,
-        kernel_names: Sequence[str] | None = None,
-        kernel_views: Sequence[str] | None = None,
-        random_state: int | None = None,
-        verbose: int = 1,
-    ) -> None:
-        self.kernels = kernels
-        self.views = views
-        self.levels = levels
-        self.kernel_prior = kernel_prior
-        self.distance_prior = distance_prior
-        self.design = design
-        self.missing_views = missing_views
-        self.intercept_std = intercept_std
-        self.inference = inference
-        self.together = together
-        self.kernel_names = kernel_names
-        self.kernel_views = kernel_views
-        self.random_state = random_state
-        self.verbose = verbose
+    levels: Sequence[Any] | None = None
+    distance_prior: str | LogNormal = "log-normal"
 
     def _likelihood(self) -> Likelihood:
         usual = OrdinalProbit().distance_prior

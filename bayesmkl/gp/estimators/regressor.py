@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,13 +14,11 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from bayesmkl._utils.docstrings import fill_docs
-from bayesmkl._utils.options import Marginal
 from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import shown
 from bayesmkl._utils.warnings import warn_user
-from bayesmkl.gp.design import Design
 from bayesmkl.gp.estimators.base import BaseGPMKL, by_row, overall
-from bayesmkl.gp.estimators.settings import GPMKL, KernelPrior, NamedPriors, is_spike_slab, of_numbers
+from bayesmkl.gp.estimators.settings import GPMKL, NamedPriors, is_spike_slab, of_numbers
 from bayesmkl.gp.hyperpriors import (
     DirichletShares,
     HalfT,
@@ -57,6 +55,7 @@ FAR = 100.0  # times the largest training count, beyond which a mean is no predi
 
 
 @fill_docs(GPMKL)
+@dataclass(eq=False, repr=False, kw_only=True)
 class GPMKLRegressor(RegressorMixin, BaseGPMKL):
     r"""Regression by a sum of Gaussian processes, one for each kernel, with inferred weights.
 
@@ -75,23 +74,12 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
         With at most 300 samples, 16 columns and 4 views, normal noise, and no `design` or missing views, None is
         ``KernelBank("adaptive", scale=True)``, which infers a width for each column.
     %(views)s
-    likelihood : str or Likelihood, default="gaussian"
-        Distribution of a target given its score. "gaussian": normal noise. "student-t": noise with outliers.
-        "poisson" and "negative-binomial": counts; the score is the log rate. "beta-binomial": successes out of
-        trials; the score is the log odds. Pass an object of :mod:`bayesmkl.outcomes` to choose its priors.
     kernel_prior : str, prior of `bayesmkl.gp` or numpyro.distributions.Distribution, default="nested"
         Prior of the weights, in units of the standardized target, or of the log rate or log odds. "nested", the
         default, is ``NestedShares(scale=1)``; "dirichlet" is ``DirichletShares(scale=1)``; "half-t" is ``HalfT(df=4,
         scale=1)`` for each kernel; "horseshoe" is ``Horseshoe(scale=0.1, slab=2)``; "spike-slab" is
         ``SpikeSlabWeights(scale=0.5)``. See `GPMKLClassifier`.
-    noise_prior : "log-normal" or LogNormal, default="log-normal"
-        Prior of the standard deviation of the noise, or of the scale of Student t noise, in the same units.
-        "log-normal" is ``LogNormal(0.3, 1.5)``. Models of counts do not use it.
     %(design)s
-    normalize_y : bool, default=True
-        Whether to standardize the target first, so that priors mean the same in any units. For counts, scores are
-        relative to their mean rate. Predictions are in the original units; weights and `posterior_` refer to the
-        standardized target.
     %(missing_views)s
     %(intercept_std)s
     %(inference)s
@@ -100,6 +88,17 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
     %(kernel_views)s
     %(random_state)s
     %(verbose)s
+    likelihood : str or Likelihood, default="gaussian"
+        Distribution of a target given its score. "gaussian": normal noise. "student-t": noise with outliers.
+        "poisson" and "negative-binomial": counts; the score is the log rate. "beta-binomial": successes out of
+        trials; the score is the log odds. Pass an object of :mod:`bayesmkl.outcomes` to choose its priors.
+    noise_prior : "log-normal" or LogNormal, default="log-normal"
+        Prior of the standard deviation of the noise, or of the scale of Student t noise, in units of the standardized
+        target. "log-normal" is ``LogNormal(0.3, 1.5)``. Models of counts do not use it.
+    normalize_y : bool, default=True
+        Whether to standardize the target first, so that priors mean the same in any units. For counts, scores are
+        relative to their mean rate. Predictions are in the original units; weights and `posterior_` refer to the
+        standardized target.
 
     Attributes
     ----------
@@ -177,9 +176,6 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
     (True, True)
     """
 
-    y_mean_: Any
-    y_scale_: Any
-
     _FLAGS = ("normalize_y",)
     _takes_several_targets = True
     _takes_offset = _takes_landmarks = True
@@ -191,40 +187,9 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
         "spike-slab": SpikeSlabWeights(4.0, 4.0, 0.5),
     }
 
-    def __init__(
-        self,
-        kernels: KernelBank | str | None = None,
-        *,
-        views: str | Mapping[str, Any] | None = None,
-        likelihood: str | Likelihood = "gaussian",
-        kernel_prior: KernelPrior = "nested",
-        noise_prior: str | LogNormal = "log-normal",
-        design: Design | None = None,
-        normalize_y: bool = True,
-        missing_views: str = "error",
-        intercept_std: float = 3.0,
-        inference: str | Marginal = "marginal",
-        together: bool = True,
-        kernel_names: Sequence[str] | None = None,
-        kernel_views: Sequence[str] | None = None,
-        random_state: int | None = None,
-        verbose: int = 1,
-    ) -> None:
-        self.kernels = kernels
-        self.views = views
-        self.likelihood = likelihood
-        self.kernel_prior = kernel_prior
-        self.noise_prior = noise_prior
-        self.design = design
-        self.normalize_y = normalize_y
-        self.missing_views = missing_views
-        self.intercept_std = intercept_std
-        self.inference = inference
-        self.together = together
-        self.kernel_names = kernel_names
-        self.kernel_views = kernel_views
-        self.random_state = random_state
-        self.verbose = verbose
+    likelihood: str | Likelihood = "gaussian"
+    noise_prior: str | LogNormal = "log-normal"
+    normalize_y: bool = True
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -1,8 +1,9 @@
-"""What users set, checked: priors of kernel weights by their names, and samples that count more or less than once."""
+"""What users set: parameters of all models, priors of kernel weights by their names, and weights of samples."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,9 +11,11 @@ from numpy.typing import ArrayLike
 from scipy.sparse import issparse
 from sklearn.utils import _safe_indexing
 
+from bayesmkl._estimator import BaseMKL
 from bayesmkl._estimator.shared_docs import ESTIMATOR
 from bayesmkl._utils.docstrings import entries
 from bayesmkl._utils.given import check_weights
+from bayesmkl._utils.options import Marginal
 from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_probability, check_scale, shown
 from bayesmkl._utils.warnings import warn_user
@@ -31,11 +34,31 @@ from bayesmkl.kernels.together import TOGETHER
 from bayesmkl.kernels.views import check_samples, column_names
 
 if TYPE_CHECKING:
+    from bayesmkl.gp.design import Design
     from bayesmkl.gp.estimators.base import BaseGPMKL
     from bayesmkl.kernels.bank import KernelBank
 
 KernelPrior = str | HalfT | DirichletShares | NestedShares | Horseshoe | SpikeSlabWeights
 NamedPriors = Mapping[str, WeightPrior | SpikeSlabWeights | NestedShares]
+
+
+@dataclass(eq=False, repr=False)
+class Parameters(BaseMKL):
+    """The parameters of all models: fields of dataclasses, which those of each outcome add to."""
+
+    kernels: KernelBank | str | None = None
+    _: KW_ONLY
+    views: str | Mapping[str, Any] | None = None
+    kernel_prior: KernelPrior = "nested"
+    design: Design | None = None
+    missing_views: str = "error"
+    intercept_std: float = 3.0
+    inference: str | Marginal = "marginal"
+    together: bool = True
+    kernel_names: Sequence[str] | None = None
+    kernel_views: Sequence[str] | None = None
+    random_state: int | None = None
+    verbose: int = 1
 
 
 def checked_weight_prior(value: Any, named: NamedPriors) -> Any:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,16 +10,13 @@ from numpy.typing import ArrayLike
 from sklearn.utils import Tags
 
 from bayesmkl._utils.docstrings import fill_docs
-from bayesmkl._utils.options import Marginal
 from bayesmkl._utils.survival_target import SurvivalTimes, survival_times
 from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_probability, shown
-from bayesmkl.gp.design import Design
 from bayesmkl.gp.estimators.base import BaseGPMKL, by_row
 from bayesmkl.gp.estimators.regressor import GPMKLRegressor
-from bayesmkl.gp.estimators.settings import GPMKL, KernelPrior, NamedPriors, of_numbers
+from bayesmkl.gp.estimators.settings import GPMKL, NamedPriors, of_numbers
 from bayesmkl.gp.reading import ScoreMoments
-from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.kernels.tables import refuse_target
 from bayesmkl.outcomes import FailureTime, PiecewiseHazard
@@ -44,6 +40,7 @@ WIDEST = 40.0  # distance in which a quantile is looked for, in standardized log
 
 
 @fill_docs(GPMKL)
+@dataclass(eq=False, repr=False, kw_only=True)
 class GPMKLSurvival(BaseGPMKL):
     r"""Survival analysis by a sum of Gaussian processes, one for each kernel, with inferred weights.
 
@@ -60,10 +57,6 @@ class GPMKLSurvival(BaseGPMKL):
     ----------
     %(kernels)s
     %(views)s
-    likelihood : str, FailureTime or PiecewiseHazard, default="log-logistic"
-        Distribution of the times: "log-normal", "log-logistic", "weibull", or "piecewise-hazard", whose breaks are
-        quantiles of the event times. Pass an object of :mod:`bayesmkl.outcomes` to choose its priors and breaks; its
-        breaks are in units of the mean time to an event (total time at risk divided by the number of events).
     kernel_prior : str, prior of `bayesmkl.gp` or numpyro.distributions.Distribution, default="nested"
         Prior of the weights, in units of the standard deviation of log times in a model without features, or of log
         hazard ratios; see `GPMKLRegressor`.
@@ -76,6 +69,10 @@ class GPMKLSurvival(BaseGPMKL):
     %(kernel_views)s
     %(random_state)s
     %(verbose)s
+    likelihood : str, FailureTime or PiecewiseHazard, default="log-logistic"
+        Distribution of the times: "log-normal", "log-logistic", "weibull", or "piecewise-hazard", whose breaks are
+        quantiles of the event times. Pass an object of :mod:`bayesmkl.outcomes` to choose its priors and breaks; its
+        breaks are in units of the mean time to an event (total time at risk divided by the number of events).
 
     Attributes
     ----------
@@ -154,39 +151,7 @@ class GPMKLSurvival(BaseGPMKL):
     KERNEL_PRIORS: ClassVar[NamedPriors] = GPMKLRegressor.KERNEL_PRIORS
     _OUTCOME = "times"
 
-    log_time_mean_: float
-    log_time_scale_: float
-
-    def __init__(
-        self,
-        kernels: KernelBank | str | None = None,
-        *,
-        views: str | Mapping[str, Any] | None = None,
-        likelihood: str | FailureTime | PiecewiseHazard = "log-logistic",
-        kernel_prior: KernelPrior = "nested",
-        design: Design | None = None,
-        missing_views: str = "error",
-        intercept_std: float = 3.0,
-        inference: str | Marginal = "marginal",
-        together: bool = True,
-        kernel_names: Sequence[str] | None = None,
-        kernel_views: Sequence[str] | None = None,
-        random_state: int | None = None,
-        verbose: int = 1,
-    ) -> None:
-        self.kernels = kernels
-        self.views = views
-        self.likelihood = likelihood
-        self.kernel_prior = kernel_prior
-        self.design = design
-        self.missing_views = missing_views
-        self.intercept_std = intercept_std
-        self.inference = inference
-        self.together = together
-        self.kernel_names = kernel_names
-        self.kernel_views = kernel_views
-        self.random_state = random_state
-        self.verbose = verbose
+    likelihood: str | FailureTime | PiecewiseHazard = "log-logistic"
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
