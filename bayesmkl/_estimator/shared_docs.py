@@ -51,6 +51,9 @@ ESTIMATOR = entries(
         With ``kernels="precomputed"``, of shape (n_rows, n_train, n_kernels).
     X:training : array-like or DataFrame of shape (n_samples, n_features), or kernels
         With ``kernels="precomputed"``, of shape (n_samples, n_samples, n_kernels).
+    ValueError:X
+        If `X` does not have the columns of the training samples, or kernels of another shape, or holds NaN or
+        infinity that the model does not allow; or for invalid parameters.
     ValueError:parameters
         For invalid parameters or data; the message names the argument and the remedy.
     TypeError:X

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import logsumexp
-from sklearn.base import ClassifierMixin
 
+from bayesmkl._estimator.predictions import GradePredictions
 from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import scale_or_auto
@@ -25,7 +25,7 @@ from bayesmkl.outcomes.grades import given_levels, number_grades
 
 @fill_docs(OUTCOMES)
 @dataclass(eq=False, repr=False, kw_only=True)
-class BEMKLOrdinalClassifier(ClassifierMixin, BaseBEMKL):
+class BEMKLOrdinalClassifier(GradePredictions, BaseBEMKL):
     r"""Bayesian efficient multiple kernel learning for grades, that is, ordered classes.
 
     As `BEMKLClassifier` of two classes [2]_, with cut points that divide the score into as many grades as there are
@@ -122,7 +122,6 @@ class BEMKLOrdinalClassifier(ClassifierMixin, BaseBEMKL):
 
     _FLAGS = ("nonnegative",)
     _INFERENCES = ("vb",)
-    _OUTCOME = "grades"
     _BY_TARGET: ClassVar[dict[str, Any]] = {"intermediate_scale": USUAL}
 
     levels: Sequence[Any] | None = None
@@ -188,9 +187,6 @@ class BEMKLOrdinalClassifier(ClassifierMixin, BaseBEMKL):
         cuts = task.problems[0].outcome.cut_slopes @ fits[0].state.distances
         return super()._summary(task, fits) | {"cut_points_": cuts}
 
-    def _target_in_units(self) -> np.ndarray:
-        return self.classes_[self.target_.astype(int)]
-
     # ------------------------------------------------------------------------------------------ predictions
 
     def _score(self, stack: Stack, posterior: State, settings: Settings | None = None) -> ScoreMoments:
@@ -235,67 +231,6 @@ class BEMKLOrdinalClassifier(ClassifierMixin, BaseBEMKL):
         score = self._score(self._row_stack(X), self.posterior_)
         return (score.mean, np.sqrt(1.0 + score.variance)) if return_std else score.mean
 
-    def predict_proba(self, X: Samples) -> np.ndarray:
-        """Predict probabilities of the grades.
-
-        Parameters
-        ----------
-        %(X)s
-
-        Returns
-        -------
-        ndarray of shape (n_rows, n_classes)
-            In the order of `classes_`.
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        %(ValueError:X)s
-        %(TypeError:X)s
-        """
-        return np.exp(self.predict_log_proba(X))
-
-    def predict_log_proba(self, X: Samples) -> np.ndarray:
-        """Predict log class probabilities, which stay accurate where `predict_proba` rounds to 0 or 1.
-
-        Parameters
-        ----------
-        %(X)s
-
-        Returns
-        -------
-        ndarray of shape (n_rows, n_classes)
-            Logarithms of what `predict_proba` returns.
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        %(ValueError:X)s
-        %(TypeError:X)s
-        """
+    def _log_grades(self, X: Samples) -> np.ndarray:
         stack = self._row_stack(X)
         return self._log_probabilities(self.posterior_, self._score(stack, self.posterior_))
-
-    def predict(self, X: Samples) -> np.ndarray:
-        """Predict the most probable grade.
-
-        Parameters
-        ----------
-        %(X)s
-
-        Returns
-        -------
-        ndarray of shape (n_rows,)
-            Grades from `classes_`.
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        %(ValueError:X)s
-        %(TypeError:X)s
-        """
-        found = self.predict_proba(X).argmax(axis=1)
-        return self.classes_[found]

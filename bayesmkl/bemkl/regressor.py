@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy.special import ndtr, ndtri
 from sklearn.base import RegressorMixin
-from sklearn.utils import Tags
 
+from bayesmkl._estimator.predictions import N_BAND_DRAWS, SurvivalPredictions
 from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.survival_target import survival_times
 from bayesmkl._utils.typing import Samples, Targets
-from bayesmkl._utils.validation import check_choice, check_probability
+from bayesmkl._utils.validation import check_choice
 from bayesmkl.bemkl.base import BEMKL, OUTCOMES, BaseBEMKL, FitTask, Settings
 from bayesmkl.bemkl.draws import PosteriorDraws
 from bayesmkl.bemkl.model import Problem
@@ -22,14 +23,7 @@ from bayesmkl.bemkl.reading import ScoreDraws, ScoreMoments, output_scores, pred
 from bayesmkl.kernels.stacks.base import Stack
 from bayesmkl.outcomes import FailureTime, Intervals, Numbers
 from bayesmkl.outcomes.numbers import location_and_scale, warn_of_copies
-from bayesmkl.outcomes.times import (
-    check_quantile,
-    concordance,
-    log_ends,
-    log_slopes,
-    standard_log_times,
-    without_features,
-)
+from bayesmkl.outcomes.times import log_ends, log_slopes, without_features
 
 
 @fill_docs(BEMKL)
@@ -242,12 +236,9 @@ class BEMKLRegressor(RegressorMixin, BaseBEMKL):
 # -------------------------------------------------------------------------------------------------- times to an event
 
 
-N_BAND_DRAWS = 1000  # of a survival function
-
-
 @fill_docs(OUTCOMES)
 @dataclass(eq=False, repr=False, kw_only=True)
-class BEMKLSurvival(BaseBEMKL):
+class BEMKLSurvival(SurvivalPredictions, BaseBEMKL):
     r"""Bayesian efficient multiple kernel learning for times to an event.
 
     As `BEMKLRegressor` [2]_, of the logarithm of a time that for some samples is known to lie in an interval only:
@@ -344,7 +335,6 @@ class BEMKLSurvival(BaseBEMKL):
 
     _FLAGS = ("nonnegative",)
     _INFERENCES = ("vb",)
-    _OUTCOME = "times"
 
     _PROGRAM_INSTEAD = (
         "Use that of bayesmkl.gp.GPMKLSurvival, or of BEMKLRegressor if all times were observed."
@@ -353,11 +343,6 @@ class BEMKLSurvival(BaseBEMKL):
     intermediate_prior: str | Gamma = "nonsparse"
     noise_prior: str | Gamma = "nonsparse"
     nonnegative: bool = False
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
-        return tags
 
     def fit(self, X: Samples, y: Targets) -> BEMKLSurvival:
         """Fit the posterior.
@@ -410,14 +395,8 @@ class BEMKLSurvival(BaseBEMKL):
     def _problems_of(self, stack: Stack, gram: Any, targets: np.ndarray, settings: Settings) -> list[Any]:
         return [Problem(stack, gram, targets[0], settings.priors, Intervals(targets[1]))]
 
-    def _in_units(self, values: np.ndarray) -> np.ndarray:
-        return np.exp(self.log_time_mean_ + self.log_time_scale_ * values)
-
     def _log_units(self) -> np.ndarray:
         return log_slopes(self.target_, self.log_time_mean_, self.log_time_scale_)
-
-    def _target_in_units(self) -> np.ndarray:
-        return self._in_units(np.where(np.isfinite(self.target_[0]), self.target_[0], self.target_[1]))
 
     # ------------------------------------------------------------------------------------------ predictions
 
@@ -478,85 +457,17 @@ class BEMKLSurvival(BaseBEMKL):
         """
         return -self._score(X).mean
 
-    def predict_survival_function(self, X: Samples, times: Any = None, ci_prob: float | None = None) -> Any:
-        """Predict the probability that the event is later than some times.
-
-        Parameters
-        ----------
-        %(X)s
-        %(times)s
-        %(ci_prob)s
-
-        Returns
-        -------
-        %(survival)s
-        %(lower, upper)s
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        %(ValueError:X)s
-        %(TypeError:X)s
-        """
-        tail = None if ci_prob is None else 0.5 * (1.0 - check_probability("ci_prob", ci_prob))
-        score = self._score(X)
-        at = self.event_times_ if times is None else times
-        log_times = standard_log_times(at, self.log_time_mean_, self.log_time_scale_)
+    def _survival_curves(self, X: Samples, log_times: np.ndarray) -> tuple[np.ndarray, Iterator[np.ndarray]]:
+        score, noise, rng = self._score(X), self.posterior_.noise_precision, self._rng()
         std = np.sqrt(score.variance + self._noise_variance())
         survival = ndtr((score.mean[:, None] - log_times) / std[:, None])
-        if tail is None:
-            return survival
-        rng, noise = self._rng(), self.posterior_.noise_precision
         normal = rng.standard_normal((N_BAND_DRAWS, 1))
         root = np.sqrt(rng.gamma(noise.concentration, 1.0 / noise.rate, size=(N_BAND_DRAWS, 1)))
-        lower, upper = np.empty_like(survival), np.empty_like(survival)
-        for row, (mean, variance) in enumerate(zip(*score, strict=True)):
-            drawn = ndtr(root * (mean + np.sqrt(variance) * normal - log_times))
-            lower[row], upper[row] = np.quantile(drawn, [tail, 1.0 - tail], axis=0)
-        return survival, lower, upper
+        return survival, (
+            ndtr(root * (mean + np.sqrt(variance) * normal - log_times))
+            for mean, variance in zip(*score, strict=True)
+        )
 
-    def predict_quantile(self, X: Samples, q: float = 0.5) -> np.ndarray:
-        """Predict the time by which the event has happened with some probability.
-
-        Parameters
-        ----------
-        %(X)s
-        %(q)s
-
-        Returns
-        -------
-        ndarray of shape (n_rows,)
-            Times, in the units of those of training.
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        %(ValueError:X)s
-        %(TypeError:X)s
-        """
-        q = check_quantile(q)
+    def _log_quantiles(self, X: Samples, q: float) -> np.ndarray:
         mean, std = self.predict_latent(X, return_std=True)
-        return self._in_units(mean + std * ndtri(q))
-
-    def score(self, X: Samples, y: Targets) -> float:
-        """Return the concordance of predicted risks and times, as `bayesmkl.evaluation.concordance_index`.
-
-        Parameters
-        ----------
-        %(X)s
-        %(y:times)s
-
-        Returns
-        -------
-        float
-            Part of the pairs whose order is known that is predicted; 0.5 is that of a guess.
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        %(ValueError:X)s
-        """
-        return concordance(self.predict(X), y)
+        return mean + std * ndtri(q)

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp
-from sklearn.base import ClassifierMixin
 
+from bayesmkl._estimator.predictions import GradePredictions
 from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl.gp.estimators.base import BaseGPMKL
@@ -25,7 +25,7 @@ from bayesmkl.outcomes.grades import given_levels, number_grades
 
 @fill_docs(GPMKL)
 @dataclass(eq=False, repr=False, kw_only=True)
-class GPMKLOrdinalClassifier(ClassifierMixin, BaseGPMKL):
+class GPMKLOrdinalClassifier(GradePredictions, BaseGPMKL):
     r"""Classification into ordered classes by a sum of Gaussian processes, one for each kernel.
 
     The model is that of `GPMKLClassifier`, with cut points that divide the score into ordered grades, one per class
@@ -122,7 +122,6 @@ class GPMKLOrdinalClassifier(ClassifierMixin, BaseGPMKL):
     """
 
     KERNEL_PRIORS: ClassVar[NamedPriors] = GPMKLClassifier.KERNEL_PRIORS
-    _OUTCOME = "grades"
 
     levels: Sequence[Any] | None = None
     distance_prior: str | LogNormal = "log-normal"
@@ -178,49 +177,7 @@ class GPMKLOrdinalClassifier(ClassifierMixin, BaseGPMKL):
     ) -> np.ndarray:
         return log_of_all
 
-    def _target_in_units(self) -> np.ndarray:
-        return self.classes_[self.target_.astype(int)]
-
-    def predict_proba(self, X: Samples) -> np.ndarray:
-        """Predict probabilities of the grades.
-
-        Parameters
-        ----------
-        %(X)s
-
-        Returns
-        -------
-        ndarray of shape (n_rows, n_classes)
-            In the order of `classes_`.
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        %(ValueError:X)s
-        %(TypeError:X)s
-        """
-        return np.exp(self.predict_log_proba(X))
-
-    def predict_log_proba(self, X: Samples) -> np.ndarray:
-        """Predict log class probabilities, which stay accurate where `predict_proba` rounds to 0 or 1.
-
-        Parameters
-        ----------
-        %(X)s
-
-        Returns
-        -------
-        ndarray of shape (n_rows, n_classes)
-            Logarithms of what `predict_proba` returns.
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        %(ValueError:X)s
-        %(TypeError:X)s
-        """
+    def _log_grades(self, X: Samples) -> np.ndarray:
         moments = self._moments(X)
         scores = moments.mean[:, 0], moments.variance[:, 0], moments.parameters[:, 0]
         return self._log_probabilities(*scores, np.log(moments.probability)[:, None])
@@ -234,25 +191,3 @@ class GPMKLOrdinalClassifier(ClassifierMixin, BaseGPMKL):
         found = likelihood.log_probabilities(mean, variance, parameters.T[..., None])
         average = logsumexp(found + log_weights, axis=1)
         return (average - logsumexp(average, axis=0)).T
-
-    def predict(self, X: Samples) -> np.ndarray:
-        """Predict the most probable grade.
-
-        Parameters
-        ----------
-        %(X)s
-
-        Returns
-        -------
-        ndarray of shape (n_rows,)
-            Grades from `classes_`.
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        %(ValueError:X)s
-        %(TypeError:X)s
-        """
-        found = self.predict_proba(X).argmax(axis=1)
-        return self.classes_[found]

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils import Tags
 
+from bayesmkl._estimator.predictions import N_BAND_DRAWS, SurvivalPredictions
 from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.survival_target import SurvivalTimes, survival_times
 from bayesmkl._utils.typing import Samples, Targets
-from bayesmkl._utils.validation import check_probability, shown
+from bayesmkl._utils.validation import shown
 from bayesmkl.gp.estimators.base import BaseGPMKL, by_row
 from bayesmkl.gp.estimators.regressor import GPMKLRegressor
 from bayesmkl.gp.estimators.settings import GPMKL, NamedPriors, of_numbers
@@ -22,26 +23,18 @@ from bayesmkl.kernels.tables import refuse_target
 from bayesmkl.outcomes import FailureTime, PiecewiseHazard
 from bayesmkl.outcomes.base import Likelihood
 from bayesmkl.outcomes.numbers import warn_of_copies
-from bayesmkl.outcomes.times import (
-    check_quantile,
-    concordance,
-    log_ends,
-    log_slopes,
-    standard_log_times,
-    without_features,
-)
+from bayesmkl.outcomes.times import log_ends, log_slopes, without_features
 
 TIMES = ("log-normal", "log-logistic", "weibull")
 N_PERIODS = 5  # of a baseline hazard, of as many events each
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(32)  # of a normal score
 BISECTIONS = 50
-N_BAND_DRAWS = 1000  # of a survival function
 WIDEST = 40.0  # distance in which a quantile is looked for, in standardized log times
 
 
 @fill_docs(GPMKL)
 @dataclass(eq=False, repr=False, kw_only=True)
-class GPMKLSurvival(BaseGPMKL):
+class GPMKLSurvival(SurvivalPredictions, BaseGPMKL):
     r"""Survival analysis by a sum of Gaussian processes, one for each kernel, with inferred weights.
 
     The model is that of `GPMKLRegressor` for the logarithm of a time. For some samples the time may only be known to
@@ -149,14 +142,8 @@ class GPMKLSurvival(BaseGPMKL):
     """
 
     KERNEL_PRIORS: ClassVar[NamedPriors] = GPMKLRegressor.KERNEL_PRIORS
-    _OUTCOME = "times"
 
     likelihood: str | FailureTime | PiecewiseHazard = "log-logistic"
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
-        return tags
 
     def _likelihood(self) -> Likelihood:
         value = self.likelihood
@@ -242,14 +229,8 @@ class GPMKLSurvival(BaseGPMKL):
         is_observed = self.target_[0] == self.target_[1]
         return np.where(is_observed, self.log_time_mean_, 0.0)  # its density is that of the time itself
 
-    def _in_units(self, values: np.ndarray) -> np.ndarray:
-        return np.exp(self.log_time_mean_ + self.log_time_scale_ * values)
-
     def _score_units(self) -> np.ndarray:
         return np.array([self.log_time_scale_])
-
-    def _target_in_units(self) -> np.ndarray:
-        return self._in_units(np.where(np.isfinite(self.target_[0]), self.target_[0], self.target_[1]))
 
     # ------------------------------------------------------------------------------------------ predictions
 
@@ -275,71 +256,19 @@ class GPMKLSurvival(BaseGPMKL):
         score = by_row(self._mean_scores(X))
         return -score if self.likelihood_.rises else score  # type: ignore[attr-defined]
 
-    def predict_survival_function(self, X: Samples, times: Any = None, ci_prob: float | None = None) -> Any:
-        """Predict the probability that the event happens after each of the given times.
-
-        Parameters
-        ----------
-        %(X)s
-        %(times)s
-        %(ci_prob)s
-
-        Returns
-        -------
-        %(survival)s
-        %(lower, upper)s
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        %(ValueError:X)s
-        %(TypeError:X)s
-        """
-        tail = None if ci_prob is None else 0.5 * (1.0 - check_probability("ci_prob", ci_prob))
-        moments = self._moments(X, of_all=True)
-        at = self.event_times_ if times is None else times
-        log_times = standard_log_times(at, self.log_time_mean_, self.log_time_scale_)
-        n_rows = moments.mean.shape[-1]
-        survival = self._survival(moments, np.broadcast_to(log_times, (n_rows, len(log_times))))
-        if tail is None:
-            return survival
-        rng = self._rng()
+    def _survival_curves(self, X: Samples, log_times: np.ndarray) -> tuple[np.ndarray, Iterator[np.ndarray]]:
+        moments, rng = self._moments(X, of_all=True), self._rng()
+        survival = self._survival(moments, log_times)
         point = rng.choice(len(moments.probability), size=N_BAND_DRAWS, p=moments.probability)
         noise = rng.standard_normal((N_BAND_DRAWS, 1))
-        lower, upper = np.empty_like(survival), np.empty_like(survival)
-        for row in range(len(survival)):
-            score = (
-                moments.mean[point, 0, row][:, None]
-                + np.sqrt(moments.variance[point, 0, row])[:, None] * noise
-            )
-            own = moments.parameters[point, 0].T[..., None]
-            drawn = np.exp(self._log_survival(log_times, score, own))
-            lower[row], upper[row] = np.quantile(drawn, [tail, 1.0 - tail], axis=0)
-        return survival, lower, upper
+        own = moments.parameters[point, 0].T[..., None]
+        scores = (
+            mean[point, None] + np.sqrt(variance[point, None]) * noise
+            for mean, variance in zip(moments.mean[:, 0].T, moments.variance[:, 0].T, strict=True)
+        )
+        return survival, (np.exp(self._log_survival(log_times, score, own)) for score in scores)
 
-    def predict_quantile(self, X: Samples, q: float = 0.5) -> np.ndarray:
-        """Predict the time by which the event has happened with probability `q`.
-
-        Parameters
-        ----------
-        %(X)s
-        %(q)s
-
-        Returns
-        -------
-        ndarray of shape (n_rows,)
-            Times, in the units of the training times. Beyond the largest training time they rest on the likelihood
-            alone.
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        %(ValueError:X)s
-        %(TypeError:X)s
-        """
-        check_quantile(q)
+    def _log_quantiles(self, X: Samples, q: float) -> np.ndarray:
         moments = self._moments(X, of_all=True)
         n_rows = moments.mean.shape[-1]
         lower, upper = np.full((n_rows, 1), -WIDEST), np.full((n_rows, 1), WIDEST)
@@ -347,28 +276,7 @@ class GPMKLSurvival(BaseGPMKL):
             middle = 0.5 * (lower + upper)
             alive = self._survival(moments, middle) > 1.0 - q
             lower, upper = np.where(alive, middle, lower), np.where(alive, upper, middle)
-        return self._in_units(0.5 * (lower + upper))[:, 0]
-
-    def score(self, X: Samples, y: Targets) -> float:
-        """Return the concordance index of predicted risks and times (see `bayesmkl.evaluation.concordance_index`).
-
-        Parameters
-        ----------
-        %(X)s
-        %(y:times)s
-
-        Returns
-        -------
-        float
-            Fraction of the comparable pairs whose order is predicted correctly; guessing gives 0.5.
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        %(ValueError:X)s
-        """
-        return concordance(self.predict(X), y)
+        return 0.5 * (lower + upper)[:, 0]
 
     def _log_survival(self, log_times: np.ndarray, score: np.ndarray, parameters: np.ndarray) -> np.ndarray:
         likelihood: Any = self.likelihood_
@@ -377,8 +285,11 @@ class GPMKLSurvival(BaseGPMKL):
         return np.where(np.isneginf(log_times), 0.0, found)
 
     def _survival(self, moments: ScoreMoments, log_times: np.ndarray) -> np.ndarray:
-        """Return mean probabilities of later events at standardized log times of each row, (n_rows, n_times)."""
-        total = np.zeros(log_times.shape)
+        """Return mean probabilities of later events, (n_rows, n_times).
+
+        Standardized log times are the same for all rows, (n_times,), or each row's, (n_rows, n_times).
+        """
+        total = np.zeros((moments.mean.shape[-1], log_times.shape[-1]))
         for mean, variance, own, probability in zip(*moments, strict=True):
             scores = mean[0][:, None] + np.sqrt(variance[0])[:, None] * NODES
             found = self._log_survival(log_times[..., None], scores[:, None], own.T[..., None, None])
