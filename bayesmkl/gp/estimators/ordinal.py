@@ -19,7 +19,6 @@ from bayesmkl.gp.estimators.settings import GPMKL, NamedPriors
 from bayesmkl.gp.hyperpriors import LogNormal, checked_log_normal
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.outcomes import OrdinalProbit
-from bayesmkl.outcomes.base import Likelihood
 from bayesmkl.outcomes.grades import given_levels, number_grades
 
 
@@ -126,7 +125,7 @@ class GPMKLOrdinalClassifier(GradePredictions, BaseGPMKL):
     levels: Sequence[Any] | None = None
     distance_prior: str | LogNormal = "log-normal"
 
-    def _likelihood(self) -> Likelihood:
+    def _likelihood(self) -> OrdinalProbit:
         usual = OrdinalProbit().distance_prior
         return OrdinalProbit(distance_prior=checked_log_normal("distance_prior", self.distance_prior, usual))
 
@@ -164,12 +163,10 @@ class GPMKLOrdinalClassifier(GradePredictions, BaseGPMKL):
         return self
 
     def _read(self, X: Samples, y: Targets, counts: np.ndarray | None) -> tuple[DenseStack, np.ndarray]:
-        likelihood = self._likelihood()
         levels = given_levels(self.levels, y)
         stack, y = self._fit_stack(X, y, counts=counts)
         self.classes_, codes = number_grades(levels, y)
-        assert isinstance(likelihood, OrdinalProbit)
-        self.likelihood_ = replace(likelihood, n_levels=len(self.classes_))
+        self.likelihood_ = replace(self._likelihood(), n_levels=len(self.classes_))
         return stack, codes.astype(float)[None]
 
     def _log_predictive(
