@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple
-from weakref import WeakKeyDictionary, WeakSet
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -105,7 +105,6 @@ class _KnownScores(NamedTuple):
     posteriors: list[list[Factored]] | None = None
 
 
-TOLD: WeakSet[BaseGPMKL] = WeakSet()  # models that said that there is no room
 # By models, so that files, pickles and copies hold nothing of it: the posterior that it belongs to, and its bytes.
 KNOWN: WeakKeyDictionary[BaseGPMKL, tuple[HyperDraws, _KnownScores, int]] = WeakKeyDictionary()
 
@@ -456,14 +455,6 @@ class BaseGPMKL(CompletingMKL):
                 precision = draws.precision_of_predictions(covariance)
             n_bytes = np.dtype(precision).itemsize * n_entries + of_completed
             if n_bytes > room:
-                if self not in TOLD:
-                    needed, kept_bytes = format_bytes(n_bytes), format_bytes(room)
-                    announce(
-                        self.verbose > 0,
-                        f"predictions: {needed} to keep, and room for {kept_bytes}: "
-                        "each call takes as long as the first, so predict many rows at once",
-                    )
-                    TOLD.add(self)
                 return found
             posteriors = list(draws.factorized(covariance, points, precision))
         if not self._learns:  # nothing is asked of it any more
