@@ -6,15 +6,14 @@ measure. The plain loop is the paper's: sweep after sweep. The accelerated one s
 extrapolation of the last ones and keeps it only if the bound does not fall; otherwise it forgets all but the last and
 takes the plain sweep. Coordinate ascent and this rule together keep the bound monotone.
 
-`ascend` is the loop without its sweeps: it says where the next one starts and is told what it found. Compilation for
-JAX is around the sweeps: no model knows of it.
+`ascend` is the loop, and is given what does a sweep. Compilation for JAX is around the sweeps: no model knows of it.
 
 `run_nuts` and `run_gibbs` take a problem and return a posterior and how the run ended, a `Fit`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from functools import cache, partial
 from typing import Any, NamedTuple
 
@@ -92,8 +91,6 @@ class Views(NamedTuple):
     coordinates: Any
 
 
-# Yields where the next sweep starts, is sent the state and the bound that it found, returns the result.
-Ascent = Generator[Any, tuple[Any, float], Fit]
 OnSweep = Callable[[int, float], None]
 
 
@@ -125,17 +122,7 @@ def maximize_elbo(
         partial(algorithm.carry, problem), algorithm.scales, lambda state: state, algorithm.COORDINATES
     )
     with blas_threads_for(largest_dimension(start)):
-        return _driven(ascend(start, views, options, on_sweep), partial(_attempt, algorithm.sweep, problem))
-
-
-def _driven(ascent: Ascent, attempt: Callable[[Any], tuple[Any, float]]) -> Fit:
-    """Do the sweeps that a loop asks for."""
-    at = next(ascent)
-    while True:
-        try:
-            at = ascent.send(attempt(at))
-        except StopIteration as end:
-            return end.value
+        return ascend(start, partial(_attempt, algorithm.sweep, problem), views, options, on_sweep)
 
 
 def takes_newton_steps(step: str, algorithm: object, problem: Any) -> bool:
@@ -204,7 +191,7 @@ def _maximize_on_jax(
             begin_copies((elbo, *found[1:]))
             return found, float(elbo)
 
-        return _driven(ascend(start, views, options, on_sweep), attempt)
+        return ascend(start, attempt, views, options, on_sweep)
 
 
 @cache  # compiled once for every shape, however often it is asked for
@@ -226,23 +213,24 @@ def largest_dimension(start: tuple[Array, ...]) -> int:
 
 
 def ascend(
-    start: tuple[Array, ...], views: Views, options: LoopOptions, on_sweep: OnSweep | None = None
-) -> Ascent:
-    """Run the loop as a generator; its caller does the sweeps.
+    start: tuple[Array, ...],
+    attempt: Callable[[Any], tuple[Any, float]],
+    views: Views,
+    options: LoopOptions,
+    on_sweep: OnSweep | None = None,
+) -> Fit:
+    """Run the loop.
 
     Parameters
     ----------
     start : NamedTuple
         Carry.
+    attempt : callable
+        Does a sweep from a carry, and returns the state and the bound that it found.
     views : Views
     options : LoopOptions
     on_sweep : callable, optional
         As in `maximize_elbo`.
-
-    Yields
-    ------
-    NamedTuple
-        Carry from which the next sweep starts; its state and bound are to be sent.
     """
     trace: list[float] = []
 
@@ -251,7 +239,7 @@ def ascend(
         if on_sweep is not None:
             on_sweep(len(trace), elbo)
 
-    state, elbo = yield start
+    state, elbo = attempt(start)
     record(elbo)
     outcome = _failure(elbo, -np.inf)
     quiet, n_rejected, history = 0, 0, acceleration.EMPTY
@@ -262,14 +250,14 @@ def ascend(
             origin = acceleration.extrapolate(
                 history, np.concatenate([field.reshape(-1) for field in views.scales(state)])
             )
-            trial = yield acceleration.restore(origin, here, views.coordinates)
+            trial = attempt(acceleration.restore(origin, here, views.coordinates))
             if not trial[1] >= elbo:  # falls, or is not finite: forget the past, take the plain sweep
                 trial, history, n_rejected = None, acceleration.forget(history), n_rejected + 1
                 record(elbo)
                 if len(trace) == options.max_iter:
                     break
         if trial is None:
-            trial = yield here
+            trial = attempt(here)
             outcome = _failure(trial[1], elbo)
             if outcome is not None:
                 break
