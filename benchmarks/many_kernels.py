@@ -34,10 +34,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
 
 from bayesmkl import BEMKLClassifier, GPMKLClassifier, GPMKLRegressor, KernelBank
-from bayesmkl.bemkl import Storage
+from bayesmkl.bemkl import Storage, many_kernels
 from bayesmkl.bemkl.ascent import LoopOptions, maximize_elbo
 from bayesmkl.bemkl.draws import share_draws
-from bayesmkl.bemkl.many_kernels import many_kernels
 from bayesmkl.gp import Marginal
 from bayesmkl.gp.covariances import Additive, kernel_units
 from bayesmkl.gp.drawing import find_mode
@@ -198,7 +197,7 @@ def agreement(case: Case) -> dict[str, Any]:
     (problem,) = model._task(stack, model._gram(stack), y, own).problems
     dense = DenseStack(np.ascontiguousarray(np.moveaxis(full, -1, 0)))
     shares, bounds = [], []
-    for algorithm, own in ((bemkl, dense), (many_kernels(bemkl), stack)):
+    for algorithm, own in ((bemkl, dense), (many_kernels, stack)):
         one = problem._replace(stack=own, gram=own.gram())
         start = algorithm.init(one, np.full(case.n_samples, 0.8))
         found = maximize_elbo(algorithm, one, start, LoopOptions(max_iter=3000, tol=1e-11))

@@ -161,6 +161,11 @@ def target_task(stack, y):
     return Problem(stack, frozen(stack.gram()), frozen(y), Priors(), Numbers())
 
 
+def step(algorithm, problem, state):
+    """Run one iteration of the paper's loop from a full state."""
+    return algorithm.sweep(problem, algorithm.carry(problem, state))
+
+
 def arrays_of(factors, name=""):
     """Yield ("field.field", array) of nested NamedTuples, without fields that are None."""
     if hasattr(factors, "_fields"):

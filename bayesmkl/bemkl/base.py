@@ -38,7 +38,7 @@ from bayesmkl._utils.validation import (
     shown,
 )
 from bayesmkl._utils.warnings import warn_user
-from bayesmkl.bemkl import model
+from bayesmkl.bemkl import many_kernels, model, nonnegative
 from bayesmkl.bemkl.ascent import (
     TOO_MUCH,
     Fit,
@@ -52,11 +52,10 @@ from bayesmkl.bemkl.ascent import (
     sampling_advice,
 )
 from bayesmkl.bemkl.draws import PosteriorDraws, kernel_shares, shares_of_draws
-from bayesmkl.bemkl.many_kernels import LEAST, MANY, many_kernels
+from bayesmkl.bemkl.many_kernels import LEAST, MANY
 from bayesmkl.bemkl.missing import fit_with_missing_views
 from bayesmkl.bemkl.model import Priors, Problem, State, takes
 from bayesmkl.bemkl.moments import Dirichlet, Gamma, SpikeSlab, cov_of_weights
-from bayesmkl.bemkl.nonnegative import nonnegative
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.quality import KernelQualityWarning
 from bayesmkl.kernels.stacks.base import Stack
@@ -123,12 +122,12 @@ class Settings(NamedTuple):
             raise ValueError(f'{feature} needs inference={names}; got inference="{method}". {remedy}')
 
     def algorithm(self, problem: Any) -> Any:
-        """Return the module, or what stands for one, that updates the factors."""
+        """Return the module that updates the factors."""
         if self.nonnegative:
-            return nonnegative(model)
+            return nonnegative
         has_form, stack = isinstance(problem.outcome, Labels | Numbers) and problem.y.ndim == 1, problem.stack
         are_many = stack.n_kernels >= LEAST and stack.n_kernels >= MANY * stack.n_rows
-        return many_kernels(model) if has_form and are_many and self.loop.backend == "numpy" else model
+        return many_kernels if has_form and are_many and self.loop.backend == "numpy" else model
 
 
 class FitTask(NamedTuple):

@@ -26,50 +26,44 @@ more than N/4 |ε (C - C₁) / υ|², less than 1/(100 N²) nats. (The diagonal 
 to 1/4 nats, and move shares in the fifth digit.)
 
 An update takes O(P N²) operations, and O(P N) numbers.
+
+Problems are those of `model`, of one output; carries and states have a `WeightCovariance` for the covariance of
+q(b, e), and states a `DiagonalPlusLowRank` for that of q(G).
 """
 
 from __future__ import annotations
 
-from functools import cache
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from bayesmkl._numerics.linalg import DiagonalPlusLowRank, gram_of
+from bayesmkl.bemkl import model
 from bayesmkl.bemkl.moments import Gaussian, IntermediateOutputs, WeightCovariance, WeightCovarianceCoordinate
 from bayesmkl.kernels.stacks.base import Stack
 
 MANY = 3  # kernels for every sample from which on this takes less time than P x P matrices, as measured
 LEAST = 1000  # kernels; of fewer, P x P matrices are small
+COORDINATES = model.COORDINATES._replace(readout_cov=WeightCovarianceCoordinate)
+elbo, scales = model.elbo, model.scales
 
 
-@cache
-def many_kernels(algorithm: Any) -> Any:
-    """Return `model`, of one output, with the updates of this module.
+def sweep(problem: model.Problem, start: model.Carry) -> tuple[model.State, Any]:
+    """Update every factor once, q(b, e) and q(G) by the updates below; return the state with its ELBO."""
+    return model.sweep(problem, start, update_readout, update_intermediate)
 
-    Problems are the same; carries and states have a `WeightCovariance` for the covariance of q(b, e), and states a
-    `DiagonalPlusLowRank` for that of q(G).
-    """
 
-    def sweep(problem: Any, start: Any) -> tuple[Any, Any]:
-        return algorithm.sweep(problem, start, update_readout, update_intermediate)
+def init(problem: model.Problem, magnitude: np.ndarray) -> model.Carry:
+    """Return the start of `model`, with weights that are uncorrelated."""
+    start = model.init(problem, magnitude)
+    return start._replace(readout_cov=_uncorrelated(start.readout_cov))
 
-    def init(problem: Any, magnitude: np.ndarray) -> Any:
-        start = algorithm.init(problem, magnitude)
-        return start._replace(readout_cov=_uncorrelated(start.readout_cov))
 
-    def carry(problem: Any, state: Any) -> Any:
-        start = algorithm.carry(problem, state)
-        known = isinstance(start.readout_cov, WeightCovariance)
-        return start if known else start._replace(readout_cov=_uncorrelated(start.readout_cov))
-
-    def step(problem: Any, state: Any) -> tuple[Any, Any]:
-        return sweep(problem, carry(problem, state))
-
-    coordinates = algorithm.COORDINATES._replace(readout_cov=WeightCovarianceCoordinate)
-    same = {"elbo": algorithm.elbo, "scales": algorithm.scales}
-    return SimpleNamespace(sweep=sweep, init=init, carry=carry, step=step, COORDINATES=coordinates, **same)
+def carry(problem: model.Problem, state: model.State) -> model.Carry:
+    """Return what the next sweep needs of a state, which may be one of `model`."""
+    start = model.carry(problem, state)
+    known = isinstance(start.readout_cov, WeightCovariance)
+    return start if known else start._replace(readout_cov=_uncorrelated(start.readout_cov))
 
 
 def _uncorrelated(cov: np.ndarray) -> WeightCovariance:

@@ -69,7 +69,7 @@ def fit_with_missing_views(
     Parameters
     ----------
     algorithm : module
-        `model`, or `nonnegative` of it.
+        `model` or `nonnegative`.
     begin : callable
         Takes the problem on centered kernels, returns the carry to start from.
     problem, options, on_sweep

@@ -334,11 +334,6 @@ def update_noises(
     return state, error, misfit
 
 
-def step(problem: Problem, state: State) -> tuple[State, Any]:
-    """Run one iteration of the paper's loop from a full state."""
-    return sweep(problem, carry(problem, state))
-
-
 def precisions(problem: Problem, start: Carry) -> tuple[Any, Any]:
     """Return E[υ] and E[ε] of a carry, or the known ones."""
     if problem.outcome.has_noise:

@@ -286,11 +286,6 @@ def evidence_of(problem: MultitaskProblem, state: MultitaskState) -> TaskEvidenc
     return _evidence(state.tasks, scores)
 
 
-def step(problem: MultitaskProblem, state: MultitaskState) -> tuple[MultitaskState, Any]:
-    """Run one iteration from a full state."""
-    return sweep(problem, carry(problem, state))
-
-
 def elbo(
     problem: MultitaskProblem, state: MultitaskState, errors: list[tuple[Any, ...]] | None = None
 ) -> Any:

@@ -1,6 +1,6 @@
-r"""Kernel weights that are not negative, for every BEMKL model (Gönen 2012, below equation (4)).
+r"""BEMKL with kernel weights that are not negative (Gönen 2012, below equation (4)).
 
-Model: that of the algorithm which is restricted, with half-normal weights in the place of normal ones,
+Model: that of `model`, with half-normal weights in the place of normal ones,
 
     e_m | ω_m  ~  N(0, 1/ω_m) given e_m >= 0,     density 2 N(e_m; 0, 1/ω_m).
 
@@ -28,8 +28,7 @@ cut-off (4), and standard deviations are too small, most for kernels that are ne
 from __future__ import annotations
 
 import math
-from functools import cache, partial
-from types import SimpleNamespace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,10 +37,13 @@ from scipy.special import erfcx
 from bayesmkl._numerics.arrays import Array, is_numpy, namespace
 from bayesmkl._numerics.quadrant import draw_quadrant, quadrant_moments
 from bayesmkl._numerics.truncated_normal import draw_positive, truncated_moments
+from bayesmkl.bemkl import model
 
 LOG_2PI = math.log(2.0 * math.pi)
 # Below this the continued fraction gives the mean of a cut-off normal; with 40 terms it is exact to rounding.
 TAIL, TERMS = -5.0, 40
+# Problems, starts and carries are those of `model`; a state's `readout` is a `NonnegativeReadout`.
+COORDINATES, carry, elbo, init, scales = model.COORDINATES, model.carry, model.elbo, model.init, model.scales
 
 
 class CutOffNormals(NamedTuple):
@@ -124,22 +126,10 @@ class NonnegativeReadout(NamedTuple):
         return np.hstack([self.mean[:n_outputs] + from_weights + noise, weights])
 
 
-@cache
-def nonnegative(algorithm: Any) -> Any:
-    """Return `algorithm`, a module with `sweep` and the rest that the loop needs, with weights that are not negative.
-
-    Problems, starts and carries are the same; the state's `readout` is a `NonnegativeReadout`.
-    """
-
-    def sweep(problem: Any, start: Any) -> tuple[Any, Any]:
-        before = start.readout[-problem.stack.n_kernels :]
-        return algorithm.sweep(problem, start, partial(update_readout, before))
-
-    def step(problem: Any, state: Any) -> tuple[Any, Any]:
-        return sweep(problem, algorithm.carry(problem, state))
-
-    names = ("COORDINATES", "carry", "elbo", "init", "scales")
-    return SimpleNamespace(sweep=sweep, step=step, **{name: getattr(algorithm, name) for name in names})
+def sweep(problem: model.Problem, start: model.Carry) -> tuple[model.State, Any]:
+    """Update every factor once, q(b, e) by `update_readout`; return the state with its ELBO."""
+    before = start.readout[-problem.stack.n_kernels :]
+    return model.sweep(problem, start, partial(update_readout, before))
 
 
 def update_readout(

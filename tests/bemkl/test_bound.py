@@ -26,17 +26,18 @@ from helpers import (
     random_gamma,
     random_gaussian,
     random_kernels,
+    step,
 )
 from scipy import linalg, stats
 
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._numerics.truncated_normal import TruncatedMoments
 from bayesmkl.bemkl import model as bemkl
-from bayesmkl.bemkl import moments, outputs
+from bayesmkl.bemkl import moments, nonnegative, outputs
 from bayesmkl.bemkl.ascent import LoopOptions, maximize_elbo
 from bayesmkl.bemkl.model import Problem, State
 from bayesmkl.bemkl.moments import Gamma, Gaussian, IntermediateOutputs
-from bayesmkl.bemkl.nonnegative import CutOffNormals, CutOffPair, NonnegativeReadout, nonnegative
+from bayesmkl.bemkl.nonnegative import CutOffNormals, CutOffPair, NonnegativeReadout
 from bayesmkl.bemkl.outputs import CompletedOutputs, readout_of
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.outcomes import Classes, Labels, Numbers
@@ -299,7 +300,7 @@ def test_bound_after_sweeps_against_monte_carlo_which_wrong_ones_fail(rng, model
     problem, start = random_problem(model, rng, prior="general")
     state, bound = bemkl.sweep(problem, start)
     for _ in range(4):
-        state, bound = bemkl.step(problem, state)
+        state, bound = step(bemkl, problem, state)
     loc, wrong = location_of(problem, state), {}
     draws = bound_draws(rng, problem, state, loc, 40_000)
     assert bound == pytest.approx(bemkl.elbo(problem, state), rel=1e-13)
@@ -347,7 +348,7 @@ def test_monotone_bound_on_random_problems(rng, model, n_problems):
             "sigma": sigma,
         }
         problem, start = random_problem(model, rng, n_samples, n_kernels, **own)
-        for algorithm in (bemkl, nonnegative(bemkl)) if index % 5 == 0 else (bemkl,):
+        for algorithm in (bemkl, nonnegative) if index % 5 == 0 else (bemkl,):
             for accelerate in (False, True):
                 n_gains += check_monotone(algorithm, problem, start, PLAIN._replace(accelerate=accelerate))
     assert n_gains > 10 * n_problems  # the bounds did move
@@ -505,7 +506,7 @@ def test_bound_is_flat_in_every_parameter_by_finite_difference(rng, model, optio
 @pytest.mark.parametrize("model", ["binary", "regression"])
 def test_bound_of_weights_that_are_not_negative_is_flat_by_finite_difference(rng, model, n_kernels):
     problem, start = random_problem(model, rng, n_kernels=n_kernels)
-    check_flat(nonnegative(bemkl), problem, start, LoopOptions(max_iter=600, tol=1e-15))
+    check_flat(nonnegative, problem, start, LoopOptions(max_iter=600, tol=1e-15))
 
 
 def other_factor(rng, problem, state, factor):
@@ -565,7 +566,7 @@ def test_equivariance_under_permuted_outputs_samples_and_kernels(rng, model):
     + [
         ("binary", "sparse", bemkl),
         ("labels", "sparse", bemkl),
-        ("binary", "non-sparse", nonnegative(bemkl)),
+        ("binary", "non-sparse", nonnegative),
     ],
 )
 def test_numpy_and_jax_agree_after_fifty_sweeps(rng, model, prior, algorithm):

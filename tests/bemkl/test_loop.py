@@ -12,6 +12,7 @@ from helpers import (
     binary_problem,
     random_kernels,
     random_labels,
+    step,
 )
 
 from bayesmkl._numerics.acceleration import Coordinate
@@ -40,7 +41,7 @@ def test_plain_loop_is_exactly_the_chain_of_sweeps(problem):
     state, bound = bemkl.sweep(problem, binary_start(problem))
     bounds = [bound]
     for _ in range(199):
-        state, bound = bemkl.step(problem, state)
+        state, bound = step(bemkl, problem, state)
         bounds.append(bound)
     assert (result.n_iter, result.outcome, result.n_rejected) == (200, Outcome.MAX_ITER, 0)
     np.testing.assert_array_equal(result.elbo_history, bounds)

@@ -105,10 +105,9 @@ def test_an_update_is_that_with_dense_matrices(kind):
     """q(G) is the optimum for the first-order covariance of e; q(b, e) that for q(G); the bound that of both."""
     rng = np.random.default_rng(2)
     algorithm, problem = problem_of(kind, rng)
-    many = many_kernels.many_kernels(algorithm)
-    state = many.sweep(problem, start_of(many, problem))[0]
-    start = many.carry(problem, state)
-    found, bound = many.sweep(problem, start)
+    state = many_kernels.sweep(problem, start_of(many_kernels, problem))[0]
+    start = many_kernels.carry(problem, state)
+    found, bound = many_kernels.sweep(problem, start)
 
     cov = np.asarray(start.readout_cov).copy()
     cov[1:, 1:] = np.asarray(start.readout_cov.first_order)
@@ -143,11 +142,12 @@ def test_an_update_is_that_with_dense_matrices(kind):
 def test_the_first_order_covariance_is_close(kind, prior):
     """What C₁ lacks of C is at most 4 / (27 (N - 1)) of the diagonal without data."""
     rng = np.random.default_rng(3)
-    algorithm, problem = problem_of(kind, rng)
+    _, problem = problem_of(kind, rng)
     priors = (BINARY_PRIORS if kind == "binary" else REGRESSION_PRIORS)[prior]
     problem = problem._replace(priors=priors)
-    many = many_kernels.many_kernels(algorithm)
-    state = maximize_elbo(many, problem, start_of(many, problem), LoopOptions(max_iter=300, tol=1e-9)).state
+    state = maximize_elbo(
+        many_kernels, problem, start_of(many_kernels, problem), LoopOptions(max_iter=300, tol=1e-9)
+    ).state
     cov = state.readout.cov
     error = np.asarray(cov.first_order) - np.asarray(cov.weights)
     scale = np.sqrt(cov.weights.base)
@@ -162,7 +162,7 @@ def test_fits_are_those_of_dense_updates(kind):
     algorithm, problem = problem_of(kind, rng, 100, 30)
     options = LoopOptions(max_iter=600, tol=1e-13)
     bounds, shares = [], []
-    for one in (algorithm, many_kernels.many_kernels(algorithm)):
+    for one in (algorithm, many_kernels):
         found = maximize_elbo(one, problem, start_of(one, problem), options)
         bounds.append(found.elbo_history[-1])
         assert np.diff(found.elbo_history).min() > -1e-9 * abs(bounds[-1])
@@ -219,9 +219,10 @@ def test_estimators(estimator, few_are_many, tmp_path):
 def test_predictive_variances_are_those_of_dense_covariances():
     """But for Cov(a) times Cov(e), of which there are draws."""
     rng = np.random.default_rng(6)
-    algorithm, problem = problem_of("binary", rng, 150, 40)
-    many = many_kernels.many_kernels(algorithm)
-    state = maximize_elbo(many, problem, start_of(many, problem), LoopOptions(max_iter=50)).state
+    _, problem = problem_of("binary", rng, 150, 40)
+    state = maximize_elbo(
+        many_kernels, problem, start_of(many_kernels, problem), LoopOptions(max_iter=50)
+    ).state
     dense = state.readout._replace(cov=np.asarray(state.readout.cov))
     rows = DenseStack(problem.stack.kernels[:, :9])
     for rule, tolerance in (("paper", ROUNDING), ("full", 2e-3)):

@@ -16,6 +16,7 @@ from helpers import (
     label_task,
     random_kernels,
     regression_problem,
+    step,
     target_task,
 )
 
@@ -186,7 +187,7 @@ def test_sweep_sets_every_factor_by_the_equations(rng):
     problem, start = random_problem(rng, prior="general")
     before, _ = multitask.sweep(problem, start)
     here = multitask.carry(problem, before)
-    state, _ = multitask.step(problem, before)
+    state, _ = step(multitask, problem, before)
     priors, designs, targets = TaskPriors.of(problem), [], []
     for t, task in enumerate(problem.tasks):
         old, one = before.tasks[t], state.tasks[t]

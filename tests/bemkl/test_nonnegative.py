@@ -24,7 +24,6 @@ from bayesmkl.bemkl.reading import predict_score
 
 pytestmark = pytest.mark.heavy
 N_SAMPLES, N_DRAWS = 7, 40_000
-BINARY, REGRESSION = (nonnegative.nonnegative(module) for module in (bemkl, bemkl))
 
 
 def update(precision, linear, before, n_outputs=1):
@@ -179,7 +178,7 @@ def test_mean_of_one_number_is_that_of_the_vector_formula():
 # --------------------------------------------------------------------------------------- fits, backends, predictions
 
 
-def fitted(rng, n_samples=24, n_kernels=4, algorithm=BINARY, **options):
+def fitted(rng, n_samples=24, n_kernels=4, algorithm=nonnegative, **options):
     kernels = random_kernels(rng, n_samples, n_kernels)
     target = informed_target(rng, kernels)
     problem = binary_problem(kernels, np.where(target > np.median(target), 1.0, -1.0))
@@ -192,7 +191,7 @@ def test_permuted_kernels_have_permuted_weights(rng):
     order = np.array([2, 0, 3, 1])
     moved = binary_problem(np.asarray(problem.stack.kernels)[order], problem.y)
     start = bemkl.init(moved, np.ones(24))
-    again = maximize_elbo(BINARY, moved, start, LoopOptions(max_iter=800, tol=1e-13))
+    again = maximize_elbo(nonnegative, moved, start, LoopOptions(max_iter=800, tol=1e-13))
     assert again.elbo_history[-1] == pytest.approx(result.elbo_history[-1], abs=1e-6)
     assert_same(again.state.readout.mean[1:], result.state.readout.mean[1:][order], 1e-3)
 
@@ -205,7 +204,7 @@ def test_a_weight_that_is_negative_in_the_free_model_is_positive():
     problem = binary_problem(kernels, np.where(target > np.median(target), 1.0, -1.0))
     start, options = bemkl.init(problem, np.ones(40)), LoopOptions(max_iter=400)
     free = maximize_elbo(bemkl, problem, start, options).state.readout
-    held = maximize_elbo(BINARY, problem, start, options).state.readout
+    held = maximize_elbo(nonnegative, problem, start, options).state.readout
     assert free.mean[3] < -0.1
     assert (held.mean[1:] > 0.0).all()
     assert held.mean[3] < 0.3 * held.mean[1]

@@ -17,6 +17,7 @@ from helpers import (
     random_kernels,
     random_labels,
     regression_problem,
+    step,
 )
 
 from bayesmkl.bemkl import model as bemkl
@@ -126,7 +127,7 @@ def test_twenty_binary_steps_against_twenty_reference_iterations(rng, margin, si
     state, _ = bemkl.sweep(problem, start)
     found, old = reference.binary_sweep(kernels, y, margin, sigma, shapes_and_scales(priors), old)
     for _ in range(19):
-        state, _ = bemkl.step(problem, state)
+        state, _ = step(bemkl, problem, state)
         found, old = reference.binary_sweep(kernels, y, margin, sigma, shapes_and_scales(priors), old)
     assert_state(state, found, SAME_ITERATION)
 
@@ -140,7 +141,7 @@ def test_twenty_regression_steps_against_twenty_reference_iterations(rng, prior)
     state, _ = bemkl.sweep(problem, start)
     found, old = reference.regression_sweep(kernels, y, shapes_and_scales(priors), old)
     for _ in range(19):
-        state, _ = bemkl.step(problem, state)
+        state, _ = step(bemkl, problem, state)
         found, old = reference.regression_sweep(kernels, y, shapes_and_scales(priors), old)
     assert_state(state, found, SAME_ITERATION)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import mpmath
 import numpy as np
 import pytest
-from helpers import TaskPriors, label_task, random_kernels, target_task
+from helpers import TaskPriors, label_task, random_kernels, step, target_task
 from many_digits import (
     DIGITS,
     LOG_2PI,
@@ -31,10 +31,9 @@ from sklearn.exceptions import ConvergenceWarning
 from verdicts import assert_refused, quietly
 
 from bayesmkl import BEMKLClassifier, BEMKLRegressor, KernelBank
-from bayesmkl.bemkl import VB, Gamma, multitask
+from bayesmkl.bemkl import VB, Gamma, multitask, nonnegative
 from bayesmkl.bemkl import model as bemkl
 from bayesmkl.bemkl.model import Priors, Problem
-from bayesmkl.bemkl.nonnegative import nonnegative
 from bayesmkl.kernels import KernelQualityWarning
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.outcomes import Classes, Labels, Numbers
@@ -115,7 +114,7 @@ class Run:
         else:
             outcome = Classes(margin) if model == "multinomial" else Labels(margin)
             self.problem = Problem(stack, stack.gram(), y, Priors(*priors), outcome, sigma**-2)
-        self.module = nonnegative(bemkl) if model == "nonnegative" else bemkl
+        self.module = nonnegative if model == "nonnegative" else bemkl
         start = np.zeros(N_SAMPLES) if self.is_regression else np.ones(N_SAMPLES)
         self.start = self.module.init(self.problem, start)
         y = np.atleast_2d(y)
@@ -351,7 +350,7 @@ def test_related_tasks(rng, name, margin):
     start = multitask.init(problem, np.concatenate([np.ones(5), np.zeros(4), np.ones(4)]))
     state, bound = multitask.sweep(problem, start)
     for _ in range(2):
-        state, bound = multitask.step(problem, state)
+        state, bound = step(multitask, problem, state)
     with mpmath.workdps(DIGITS):
         assert float(bound) == pytest.approx(float(multitask_bound(problem, state)), rel=CLOSE_BOUND)
 
@@ -410,7 +409,7 @@ def test_samples_that_lack_views(rng, model, prior):
     module, problem, start = random_problem(model, rng, n_samples=6, n_outputs=2, prior=prior)
     state, bound = module.sweep(problem, start)
     for _ in range(2):
-        state, bound = module.step(problem, state)
+        state, bound = step(module, problem, state)
     with mpmath.workdps(DIGITS):
         assert float(bound) == pytest.approx(float(bound_with_gaps(problem, state)), rel=CLOSE_BOUND)
 
