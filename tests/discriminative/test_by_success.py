@@ -162,10 +162,9 @@ def test_smallest_eigenvalue_of_a_large_matrix(rng, negative):
     kernel = root @ root.T / 900.0
     if negative:
         kernel -= 2.0 * np.outer(root[:, 0], root[:, 0]) / 700.0
-    exact, found = eigvalsh(kernel)[0], smallest_eigenvalue(kernel)
-    assert exact - 1e-9 <= found <= exact + 0.02
+    found = smallest_eigenvalue(kernel)
+    np.testing.assert_allclose(found, eigvalsh(kernel)[0], rtol=1e-9)
     assert (found < 0.0) == negative
-    np.testing.assert_allclose(smallest_eigenvalue(np.eye(600)), 1.0)
 
 
 def test_gates_stay_between_their_limits(rng):

@@ -314,8 +314,8 @@ class SwMKLClassifier(BySuccess):
     temperature_ : float or None *
         The temperature of the gates.
     smallest_eigenvalue_ : float *
-        Smallest eigenvalue of the training kernel for ``psd="paper"``: exact up to 500 samples, an upper bound for
-        more. NaN for "unit-norm", which has no negative eigenvalues, and with ``svm="mwu"``.
+        Smallest eigenvalue of the training kernel for ``psd="paper"``. NaN for "unit-norm", which has no negative
+        eigenvalues, and with ``svm="mwu"``.
     %(support_:coefficients)s
     %(support_fraction_)s
     %(n_active_kernels_)s

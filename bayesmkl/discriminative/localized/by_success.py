@@ -75,7 +75,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import eigh_tridiagonal, eigvalsh
+from scipy.linalg import eigvalsh
 from scipy.special import logsumexp, softmax
 
 from bayesmkl.discriminative.problems import InnerSolution, OnStep, silent
@@ -95,8 +95,6 @@ BIAS = ("refit", "keep", "drop")
 PSD = ("unit-norm", "paper")
 AUTO = "auto"
 SOFT, SHARP = 0.3, 0.05  # temperatures that "auto" compares
-EXACT = 500  # samples up to which all eigenvalues are computed
-LANCZOS_STEPS = 80
 PAPER = "paper"  # the threshold 1 / n_kernels
 TIE = 2.0  # of LibSVM's tolerance: regressions that differ by less may be equal
 
@@ -538,7 +536,7 @@ class SwMKLResult(NamedTuple):
         Its primal minus its dual value; NaN with ``psd="paper"``, where the kernel is indefinite and there is no such
         bound.
     smallest_eigenvalue : float
-        Of the combined kernel, from above; NaN with ``psd="unit-norm"``, where none is negative, and where the kernel
+        Of the combined kernel; NaN with ``psd="unit-norm"``, where none is negative, and where the kernel
         is not formed.
     temperature : float or None
         That of the gates.
@@ -686,10 +684,7 @@ def swmkl_scores(
 
 
 def smallest_eigenvalue(kernel: np.ndarray) -> float:
-    """Return the smallest eigenvalue of a symmetric matrix, from above where it is large.
-
-    For up to 500 samples it is exact. Beyond, it is the smallest Ritz value after 80 steps of Lanczos, which are
-    orthogonal to all steps before: never below the eigenvalue, and close to one that stands apart.
+    """Return the smallest eigenvalue of a symmetric matrix.
 
     Examples
     --------
@@ -697,22 +692,7 @@ def smallest_eigenvalue(kernel: np.ndarray) -> float:
     >>> round(smallest_eigenvalue(np.array([[0.0, 2.0], [2.0, 0.0]])), 12)
     -2.0
     """
-    if len(kernel) <= EXACT:
-        return float(eigvalsh(kernel, subset_by_index=[0, 0])[0])
-    basis = np.zeros((LANCZOS_STEPS, len(kernel)))
-    diagonal, beside = np.zeros(LANCZOS_STEPS), np.zeros(LANCZOS_STEPS)
-    vector = np.random.default_rng(0).standard_normal(len(kernel))
-    for k in range(LANCZOS_STEPS):
-        beside[k] = np.linalg.norm(vector)
-        if beside[k] <= 1e-12 * np.abs(diagonal).max(initial=0.0):  # an invariant subspace
-            diagonal, beside = diagonal[:k], beside[:k]
-            break
-        basis[k] = vector / beside[k]
-        vector = kernel @ basis[k]
-        diagonal[k] = basis[k] @ vector
-        for _ in range(2):
-            vector = vector - basis[: k + 1].T @ (basis[: k + 1] @ vector)
-    return float(eigh_tridiagonal(diagonal, beside[1:], eigvals_only=True)[0])
+    return float(eigvalsh(kernel, subset_by_index=[0, 0])[0])
 
 
 def _solve(kernel: np.ndarray, target: np.ndarray, options: SuccessOptions) -> InnerSolution:
