@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from sklearn.model_selection import StratifiedKFold, check_cv
-from sklearn.utils import check_random_state
 
 from bayesmkl._utils.typing import Seed, Splits
 from bayesmkl._utils.validation import check_integer
+from bayesmkl._utils.warnings import holding_back
 
 Folds = Sequence[tuple[np.ndarray, np.ndarray]]  # training and validation positions
 
@@ -61,19 +60,7 @@ def stratified_folds(cv: Splits, random_state: Seed | None, targets: np.ndarray)
         seed = 0 if random_state is None else random_state
         if isinstance(seed, np.random.Generator):  # which scikit-learn does not take
             seed = int(seed.integers(2**31))
-        if np.bincount(labels).min() < n_folds:
-            return _dealt_folds(labels, n_folds, check_random_state(seed))
-        splitter: Any = StratifiedKFold(n_folds, shuffle=True, random_state=seed)
-    else:
-        splitter = check_cv(cv, labels, classifier=True)
-    return list(splitter.split(np.zeros((len(labels), 1)), labels))
-
-
-def _dealt_folds(labels: np.ndarray, n_folds: int, rng: np.random.RandomState) -> Folds:
-    """Deal the samples of every class over the folds, also of a class with fewer samples than folds."""
-    fold, dealt = np.empty(len(labels), dtype=np.intp), 0
-    for label in np.unique(labels):
-        rows = rng.permutation(np.flatnonzero(labels == label))
-        fold[rows] = (dealt + np.arange(len(rows))) % n_folds
-        dealt += len(rows)
-    return [(np.flatnonzero(fold != f), np.flatnonzero(fold == f)) for f in range(n_folds)]
+        splitter = StratifiedKFold(n_folds, shuffle=True, random_state=seed)
+        with holding_back(UserWarning):  # a class with fewer samples than folds is in fewer folds
+            return list(splitter.split(labels, labels))
+    return list(check_cv(cv, labels, classifier=True).split(np.zeros((len(labels), 1)), labels))
