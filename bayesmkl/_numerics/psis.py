@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import numpy as np
 
@@ -48,7 +46,7 @@ def smooth_weights(log_ratios: np.ndarray, relative_efficiency: float = 1.0) -> 
     largest = np.sort(rows, axis=1)[:, -n_tail:]
     has_tail = largest[:, -1] - largest[:, 0] > SAME
     if has_tail.any():
-        with quietly():
+        with holding_back(Warning):  # what ArviZ warns of, `pareto_k` says
             log_weights[has_tail], pareto_k[has_tail] = array_stats.psislw(
                 -rows[has_tail], r_eff=relative_efficiency, axis=-1
             )
@@ -62,10 +60,3 @@ def smooth_weights(log_ratios: np.ndarray, relative_efficiency: float = 1.0) -> 
 def good_k(n_draws: int) -> float:
     """Return the largest k at which that many draws are enough (Vehtari et al. 2024, eq. 13)."""
     return min(1.0 - 1.0 / math.log10(n_draws), 0.7)
-
-
-@contextmanager
-def quietly() -> Iterator[None]:
-    """Keep ArviZ's warnings back: the reports say what they say."""
-    with holding_back(Warning):
-        yield

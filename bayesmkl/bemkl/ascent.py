@@ -377,11 +377,6 @@ class Agreement(NamedTuple):
     ess: float  # smallest effective sample size
     divergent: float  # share of draws that diverged
 
-    @property
-    def ess_is_enough(self) -> bool:
-        """Whether there are as many effective draws as R-hat needs to be reliable."""
-        return self.ess >= ESS
-
 
 def check_agreement(problem: Problem, draws: PosteriorDraws, stats: dict[str, np.ndarray]) -> Agreement:
     """Compare the chains by quantities that the model's symmetries leave unchanged.
@@ -410,7 +405,7 @@ def judge(agreement: Agreement, interrupted: bool) -> Outcome:
         return Outcome.INTERRUPTED
     if agreement.divergent > DIVERGENT:
         return Outcome.DIVERGING
-    if not agreement.rhat <= RHAT or not agreement.ess_is_enough:
+    if not (agreement.rhat <= RHAT and agreement.ess >= ESS):
         return Outcome.NOT_MIXED
     return Outcome.MIXED
 

@@ -42,10 +42,11 @@ from numpy.typing import ArrayLike
 from scipy.special import logsumexp, ndtr
 
 from bayesmkl._numerics.linalg import plus_diagonal
-from bayesmkl._numerics.psis import good_k, quietly, smooth_weights
+from bayesmkl._numerics.psis import good_k, smooth_weights
 from bayesmkl._utils.settings import own_settings
 from bayesmkl._utils.threads import blas_threads_for
 from bayesmkl._utils.validation import check_choice, check_integer, generator_of, shown
+from bayesmkl._utils.warnings import holding_back
 from bayesmkl.bemkl.draws import PosteriorDraws
 from bayesmkl.gp.conditioning import Sites, cavity
 from bayesmkl.gp.evidence import ep_evidence, exact_evidence
@@ -155,7 +156,7 @@ def compare_loo(
         bad[name], inferences[name] = found.n_bad, fitted.inference
     _check_same(targets)
     exact = {"round_to": "none"} if "round_to" in signature(compare).parameters else {}  # since ArviZ 1
-    with quietly():
+    with holding_back(Warning):  # what ArviZ warns of, `bad_k` says
         frame = compare(results, method=method, **exact)
     frame["bad_k"] = [bad[name] for name in frame.index]
     frame["inference"] = [inferences[name] for name in frame.index]
@@ -517,7 +518,7 @@ def _elpd_data(found: LeaveOneOut) -> Any:
     )
     even = tree["log_likelihood/y"] - np.log(FEWEST_DRAWS)
     pareto_k = DataArray(found.pareto_k, dims=["obs_id"], coords={"obs_id": tree["log_likelihood"].obs_id})
-    with quietly():
+    with holding_back(Warning):  # `warning` says what ArviZ would
         template = loo(tree, pointwise=True, log_weights=even, pareto_k=pareto_k, reff=1.0)
     return dataclasses.replace(
         template,
