@@ -375,11 +375,6 @@ def maximize_by_newton(problem: Any, start: Any, options: LoopOptions, on_step: 
         `tol` 0 the ascent ends where rounding does not let the bound rise any more.
     on_step : callable, optional
         Called with the number of steps done, the start counted as one, and the bound.
-
-    Returns
-    -------
-    Fit
-        `n_rejected` counts trials of a step that did not raise the bound.
     """
     with blas_threads_for(problem.stack.n_rows), np.errstate(all="ignore"):
         early = _from_some_rows(problem, start, options)
@@ -432,7 +427,7 @@ def _ascend(problem: Any, here: _Found | None, options: LoopOptions, on_step: On
     if here is None or not np.isfinite(here.bound):
         return Fit(None, Outcome.NOT_FINITE, 1, np.array([np.nan]))
     none = SecantPairs.none(problem.stack.n_train)
-    n_rejected, scale_curvature, pairs = 0, 0.1 * problem.y.shape[-1], none
+    scale_curvature, pairs = 0.1 * problem.y.shape[-1], none
     record(here.bound)
     outcome = None
     while outcome is None and len(trace) < options.max_iter:
@@ -448,11 +443,8 @@ def _ascend(problem: Any, here: _Found | None, options: LoopOptions, on_step: On
             outcome = Outcome.NOT_FINITE
             break
         ahead = problem.stack.apply(direction)
-        before, (here, scale_curvature, rejected) = (
-            here,
-            _search(rest, here, direction, ahead, rise, scale_curvature),
-        )
-        n_rejected += rejected
+        before = here
+        here, scale_curvature = _search(rest, here, direction, ahead, rise, scale_curvature)
         gain = here.bound - before.bound
         if here is before and len(pairs.steps):
             pairs = none  # responses are not exact, nor then are pairs of short steps
@@ -469,7 +461,7 @@ def _ascend(problem: Any, here: _Found | None, options: LoopOptions, on_step: On
         if gain <= options.tol * abs(here.bound) and change <= math.sqrt(options.tol):
             outcome = Outcome.CONVERGED
     outcome = outcome or Outcome.MAX_ITER
-    return Fit(here.response.state, outcome, len(trace), np.array(trace), n_rejected)
+    return Fit(here.response.state, outcome, len(trace), np.array(trace))
 
 
 def _attempt(
@@ -532,13 +524,12 @@ def _search(
     ahead: np.ndarray,
     rise: float,
     scale_curvature: float,
-) -> tuple[_Found, float, int]:
+) -> tuple[_Found, float]:
     """Look for t and s of ``e^s (m + t d)`` by a diagonal secant method on the derivatives; keep what is highest.
 
-    Also returns the curvature by s, and how many trials were rejected.
+    Also returns the curvature by s.
     """
-    best, last, n_rejected = start, start, 0
-    x = np.zeros(2)
+    best, last, x = start, start, np.zeros(2)
     by_scale = slopes(start.response, start.at, direction, ahead, 0.0)[1]
     slope = np.array([rise, by_scale])
     curvature = np.array([rise, scale_curvature])
@@ -557,19 +548,17 @@ def _search(
         found = _attempt(problem, last.stretch, at)
         found = _settle(problem, found, RESPONSES[1], SETTLED[1])
         if found is None or not np.isfinite(found.bound):
-            n_rejected, curvature = n_rejected + 1, 4.0 * curvature
+            curvature = 4.0 * curvature
             continue
         before, slope = slope, slopes(found.response, found.at, direction, ahead, s)
         last, x = found, x + change
         if found.bound > best.bound:
             best = found
-        else:
-            n_rejected += 1
         for i in np.flatnonzero(np.abs(change) > 1e-3):
             measured = (before[i] - slope[i]) / change[i]
             near = curvature[i] / 5.0, curvature[i] * 5.0
             curvature[i] = np.clip(measured, *near) if measured > 0.0 else curvature[i] / 2.0
-    return best, float(curvature[1]), n_rejected
+    return best, float(curvature[1])
 
 
 # ------------------------------------------------------------------------- pairs of steps and changes of the gradient
