@@ -39,15 +39,8 @@ OTHERS = {
     "graph": ("knn_laplacian",),
     "global_weights.glks": ("glks_transduce", "GLKSResult"),
     "gating": (
-        *(
-            "Gating",
-            "check_gating",
-            "SoftmaxGating",
-            "SigmoidGating",
-            "GaussianGating",
-            "GroupGating",
-            "FixedGating",
-        ),
+        *("Gating", "check_gating", "SoftmaxGating", "SigmoidGating"),
+        *("GaussianGating", "GroupGating", "FixedGating"),
     ),
     "estimators.base": ("RegularizationPath",),
     "plots": ("plot_decision", "plot_gates"),
