@@ -2,22 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path("/")
-# Where a control group says its limit, its use, and in `memory.stat` what of that use is files that can be dropped.
-GROUP_FILES = (
-    ("sys/fs/cgroup", "", "memory.max", "memory.current", "inactive_file"),
-    (
-        "sys/fs/cgroup/memory",
-        "memory",
-        "memory.limit_in_bytes",
-        "memory.usage_in_bytes",
-        "total_inactive_file",
-    ),
-)
 
 
 def available_memory() -> int | None:
@@ -79,37 +67,23 @@ def format_bytes(n: float) -> str:
 
 
 def _left_on_machine(root: Path) -> Iterator[int]:
-    """Yield what can be taken without swapping; elsewhere than on Linux free pages, where the system counts them."""
+    """Yield what can be taken without swapping, on Linux, which counts it."""
     kilobytes = _entry(root / "proc/meminfo", "MemAvailable:")
-    names = getattr(os, "sysconf_names", {})
     if kilobytes is not None:
         yield 1024 * kilobytes
-    elif "SC_AVPHYS_PAGES" in names and "SC_PAGE_SIZE" in names:
-        yield os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def _left_in_groups(root: Path) -> Iterator[int]:
-    """Yield limit minus use of the control group of this process and of the groups around it, both versions."""
-    for mount, controller, limit_name, usage_name, files_name in GROUP_FILES:
-        top = root / mount
-        own = _group(root, controller)
-        if own is None or not top.is_dir():
-            continue
-        for folder in (top / own, *(top / own).parents):  # a container sees its own group as the top one
-            limit, usage = _number(folder / limit_name), _number(folder / usage_name)
-            if limit is not None and usage is not None:
-                yield limit - usage + (_entry(folder / "memory.stat", files_name) or 0)
+    """Yield limit minus use of the control group (version 2) of this process and of the groups around it."""
+    top = root / "sys/fs/cgroup"
+    for own in (line[3:] for line in _lines(root / "proc/self/cgroup") if line.startswith("0::")):
+        group = top / own.strip("/")
+        for folder in (group, *group.parents):  # a container sees its own group as the top one
+            limit, usage = _number(folder / "memory.max"), _number(folder / "memory.current")
+            if limit is not None and usage is not None:  # files that can be dropped are free
+                yield limit - usage + (_entry(folder / "memory.stat", "inactive_file") or 0)
             if folder == top:
                 break
-
-
-def _group(root: Path, controller: str) -> str | None:
-    """Return the path of this process below the mount of a controller; "" names the one hierarchy of version 2."""
-    for line in _lines(root / "proc/self/cgroup"):
-        _, controllers, path = line.split(":", 2)
-        if controller in controllers.split(","):
-            return path.strip("/")
-    return None
 
 
 def _left_in_address_space(root: Path) -> Iterator[int]:

@@ -44,18 +44,6 @@ def test_least_of_nested_groups_of_version_2(tmp_path, monkeypatch):
     assert available_memory() == 2_400_000
 
 
-def test_group_of_version_1_seen_from_inside_a_container(tmp_path, monkeypatch):
-    """The path in /proc/self/cgroup is the host's: the container finds its own group at the mount."""
-    files = MACHINE | {
-        "proc/self/cgroup": "3:cpu:/a\n4:hugetlb,memory:/host/container\n0::/\n",
-        "sys/fs/cgroup/memory/memory.limit_in_bytes": "7000000\n",
-        "sys/fs/cgroup/memory/memory.usage_in_bytes": "1000000\n",
-    }
-    monkeypatch.setattr(memory, "ROOT", write(tmp_path, files))
-    monkeypatch.setattr(memory, "_left_in_address_space", lambda root: iter(()))
-    assert available_memory() == 6_000_000
-
-
 def test_limit_of_address_space():
     """A process that may take 300 MB more says about that, and less after it took 100."""
     pytest.importorskip("resource")
