@@ -190,19 +190,14 @@ def _rows(X: Any, used: Any, n_landmarks: int, rng: np.random.Generator) -> Any:
 
 def _centers(X: Any, used: Any, n_landmarks: int, rng: np.random.Generator) -> Any:
     """Cluster the samples, or some of them if they are many."""
-    from sklearn.cluster import KMeans
-
     some, n_some = np.arange(len(X)), max(LEAST_SAMPLES, SAMPLES_PER_LANDMARK * n_landmarks)
     if len(X) > n_some:
         some = np.sort(rng.permutation(len(X))[:n_some])
         if len(distinct_rows(used[some])) < n_landmarks:
             some = distinct_rows(used)
     _check_enough(len(distinct_rows(used[some])), n_landmarks)
-    clustering = KMeans(n_landmarks, n_init=1, max_iter=ROUNDS, random_state=int(rng.integers(2**31)))
-    # threads add up in any order: one of them, for results that do not change in their last digits
-    with one_thread(), holding_back(ConvergenceWarning):
-        points = used[some]
-        labels = clustering.fit(points.values if is_sparse(points) else points).labels_
+    points = used[some]
+    labels = kmeans(points.values if is_sparse(points) else points, n_landmarks, 1, ROUNDS, 1e-4, rng)
     sizes = np.bincount(labels, minlength=n_landmarks)
     _check_enough(int(np.count_nonzero(sizes)), n_landmarks)  # samples may differ by rounding alone
     if is_sparse(X):
@@ -211,6 +206,22 @@ def _centers(X: Any, used: Any, n_landmarks: int, rng: np.random.Generator) -> A
     centers = np.zeros((n_landmarks, X.shape[1]))
     np.add.at(centers, labels, X[some])
     return centers / sizes[:, None]
+
+
+def kmeans(
+    points: Any, n_clusters: int, n_init: int, max_iter: int, tol: float, rng: np.random.Generator
+) -> np.ndarray:
+    """Return the cluster of every point by k-means: the best of `n_init` runs of at most `max_iter` rounds each.
+
+    Where there are fewer different points than clusters, some clusters have none.
+    """
+    from sklearn.cluster import KMeans
+
+    seed = int(rng.integers(2**31))
+    clustering = KMeans(n_clusters, n_init=n_init, max_iter=max_iter, tol=tol, random_state=seed)
+    # threads add up in any order: one of them, for results that do not change in their last digits
+    with one_thread(), holding_back(ConvergenceWarning):
+        return clustering.fit(points).labels_
 
 
 def distinct_rows(rows: Any) -> np.ndarray:

@@ -41,7 +41,6 @@ than one: all clusters have members as long as there are enough samples.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -60,6 +59,7 @@ from bayesmkl.discriminative.problems import (
     silent,
 )
 from bayesmkl.discriminative.svm.one_kernel import GatedColumns, takes_columns
+from bayesmkl.kernels.landmarks import kmeans
 
 BLOCK_ROWS = 64  # of the combined kernel that are computed at once
 INNER_SHARE = 0.1  # of the outer gap, or of the tolerance, that the inner gaps may take
@@ -70,14 +70,9 @@ SMALLEST = (
     1e-3  # of the tolerance, over all kernels: weights stay above this share, so that they can grow again
 )
 FIRST_TOL, LAST_TOL = 1e-3, 1e-6  # of the inner solver
-RANK = 1e-12  # eigenvalues of the landmarks' kernel below this share of the largest are rounding
+RANK = 1e-12  # eigenvalues of a kernel below this share of the largest are rounding
 SAME = 1e-12  # of the mean distance: spreads below are rounding
 STEEPEST = 2.0**60  # largest tau, in units of the inverse spread of the distances
-STAY = 1e-12  # of the mean k(x, x): a sample moves only to a mean that is nearer by more than this
-
-# what k-means knows of the space: from weights of samples in sums, (n_sums, n_samples), to the inner products of the
-# sums with every sample
-Products = Callable[[np.ndarray], np.ndarray]
 
 
 class CLMKLOptions(NamedTuple):
@@ -404,10 +399,14 @@ def kernel_kmeans(kernel: np.ndarray, options: ClusterOptions, rng: np.random.Ge
     >>> clusters.memberships(kernel).sum(axis=0).round(12)
     array([1., 1., 1., 1., 1.])
     """
-    labels, inertia = best_kmeans(lambda weights: weights @ kernel, kernel.diagonal(), options, rng)
-    coef = averages(labels, options.n_clusters)
-    offsets = np.einsum("ri,ri->r", coef @ kernel, coef)
-    return _with_tau(Clusters(np.arange(len(kernel)), coef, offsets, 0.0, labels, inertia), kernel, options)
+    values, vectors = np.linalg.eigh(kernel)
+    kept = values > RANK * values[-1]
+    labels = _cluster(vectors[:, kept] * np.sqrt(values[kept]), options, rng)
+    coef, samples = averages(labels, options.n_clusters), np.arange(len(kernel))
+    cross = coef @ kernel
+    offsets = np.einsum("ri,ri->r", cross, coef)
+    inertia = float((kernel.diagonal() - 2.0 * cross[labels, samples] + offsets[labels]).sum())
+    return _with_tau(Clusters(samples, coef, offsets, 0.0, labels, inertia), kernel, options)
 
 
 def landmark_kmeans(
@@ -443,10 +442,9 @@ def landmark_kmeans(
     kept = values > RANK * values[-1]
     root = vectors[:, kept] / np.sqrt(values[kept])
     features = columns @ root
-    squares = np.einsum("ij,ij->i", features, features)
-    labels, inertia = best_kmeans(lambda weights: (weights @ features) @ features.T, squares, options, rng)
+    labels = _cluster(features, options, rng)
     centers = averages(labels, options.n_clusters) @ features
-    offsets = (centers**2).sum(axis=1)
+    offsets, inertia = (centers**2).sum(axis=1), float(((features - centers[labels]) ** 2).sum())
     return _with_tau(Clusters(landmarks, centers @ root.T, offsets, 0.0, labels, inertia), columns, options)
 
 
@@ -540,91 +538,23 @@ def _with_tau(clusters: Clusters, rows: np.ndarray, options: ClusterOptions) -> 
     return clusters._replace(tau=evenness_temperature(clusters.distances(rows), options.evenness))
 
 
-def best_kmeans(
-    products: Products, diagonal: np.ndarray, options: ClusterOptions, rng: np.random.Generator
-) -> tuple[np.ndarray, float]:
-    """Run k-means from several starts, keep the least inertia, and number the clusters by their first members.
-
-    Parameters
-    ----------
-    products : callable
-        From weights of samples in sums, (n_sums, n_samples), to the inner products of the sums with every sample.
-    diagonal : ndarray of shape (n_samples,)
-        Squared length of every sample.
-    options : ClusterOptions
-    rng : Generator
-
-    Returns
-    -------
-    labels : ndarray of shape (n_samples,)
-    inertia : float
-        Sum of the squared distances of samples to their means.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> x = np.array([0.0, 0.2, 5.0, 5.2])
-    >>> options = ClusterOptions(n_clusters=2)
-    >>> best_kmeans(lambda weights: np.outer(weights @ x, x), x**2, options, np.random.default_rng(0))[0]
-    array([0, 0, 1, 1])
-    """
-    n_clusters, runs = options.n_clusters, []
-    for _ in range(max(1, options.n_restarts)):
-        labels = _first_labels(products, diagonal, n_clusters, rng)
-        runs.append(_lloyd(products, diagonal, labels, n_clusters, options.max_iter))
-    labels, inertia = min(runs, key=lambda run: run[1])
+def _cluster(features: np.ndarray, options: ClusterOptions, rng: np.random.Generator) -> np.ndarray:
+    """Return the cluster of every row; all have members, and they are numbered by the first ones."""
+    n_clusters = options.n_clusters
+    if not features.shape[1]:  # the kernel is zero
+        features = np.zeros((len(features), 1))
+    labels = kmeans(features, n_clusters, options.n_restarts, options.max_iter, 0.0, rng)
+    centers = averages(labels, n_clusters) @ features
+    labels = _refill(labels, ((features - centers[labels]) ** 2).sum(axis=1), n_clusters)
     rank = np.empty(n_clusters, dtype=np.intp)
     rank[np.argsort(np.unique(labels, return_index=True)[1])] = np.arange(n_clusters)
-    return rank[labels], inertia
+    return rank[labels]
 
 
 def averages(labels: np.ndarray, n_clusters: int) -> np.ndarray:
     """Return the weights of samples in the means of their clusters, (n_clusters, n_samples)."""
     members = labels == np.arange(n_clusters)[:, None]
     return members / np.maximum(members.sum(axis=1, keepdims=True), 1)
-
-
-def _first_labels(
-    products: Products, diagonal: np.ndarray, n_clusters: int, rng: np.random.Generator
-) -> np.ndarray:
-    """Draw centers among the samples, each in proportion to its squared distance from those before."""
-    n_samples = len(diagonal)
-    nearest, labels = np.full(n_samples, np.inf), np.zeros(n_samples, dtype=np.intp)
-    chosen = int(rng.integers(n_samples))
-    for r in range(n_clusters):
-        if r > 0:
-            total = nearest.sum()
-            share = nearest / total if total > 0.0 else np.full(n_samples, 1.0 / n_samples)
-            chosen = int(rng.choice(n_samples, p=share))
-        row = products(np.eye(1, n_samples, chosen))[0]
-        distance = np.maximum(diagonal - 2.0 * row + diagonal[chosen], 0.0)
-        labels[distance < nearest] = r
-        nearest = np.minimum(nearest, distance)
-    return _refill(labels, nearest, n_clusters)
-
-
-def _lloyd(
-    products: Products, diagonal: np.ndarray, labels: np.ndarray, n_clusters: int, max_iter: int
-) -> tuple[np.ndarray, float]:
-    """Move samples to the nearest mean until none moves."""
-    samples, slack = np.arange(len(labels)), STAY * float(diagonal.mean())
-    for _ in range(max_iter):
-        distances = _distances(products, diagonal, labels, n_clusters)
-        nearest = distances.argmin(axis=0)
-        stays = distances[labels, samples] <= distances[nearest, samples] + slack
-        moved = np.where(stays, labels, nearest)
-        moved = _refill(moved, distances[moved, samples], n_clusters)
-        if np.array_equal(moved, labels):
-            break
-        labels = moved
-    distances = _distances(products, diagonal, labels, n_clusters)
-    return labels, float(distances[labels, samples].sum())
-
-
-def _distances(products: Products, diagonal: np.ndarray, labels: np.ndarray, n_clusters: int) -> np.ndarray:
-    coef = averages(labels, n_clusters)
-    cross = products(coef)
-    return diagonal - 2.0 * cross + np.einsum("ri,ri->r", cross, coef)[:, None]
 
 
 def _refill(labels: np.ndarray, distances: np.ndarray, n_clusters: int) -> np.ndarray:
