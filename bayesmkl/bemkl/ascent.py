@@ -94,6 +94,11 @@ class Views(NamedTuple):
 OnSweep = Callable[[int, float], None]
 
 
+def after(done: int, on_sweep: OnSweep | None, n_models: int = 1) -> OnSweep | None:
+    """Return what reports the sweeps after those that are `done`, on average over several models."""
+    return on_sweep and (lambda n, elbo: on_sweep((done + n) // n_models, elbo))
+
+
 def maximize_elbo(
     algorithm: Any,
     problem: tuple[Any, ...],

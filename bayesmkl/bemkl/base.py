@@ -44,6 +44,7 @@ from bayesmkl.bemkl.ascent import (
     Fit,
     LoopOptions,
     OnSweep,
+    after,
     check_can_sample,
     maximize_elbo,
     rounding_error,
@@ -141,11 +142,6 @@ class FitTask(NamedTuple):
     labels: Sequence[str] = ()  # their names in progress reports
     settings: Settings | None = None
     algorithm: Any = None  # None: that of the settings
-
-
-def _report_mean(on_sweep: OnSweep, done: int, n_models: int, n: int, elbo: float) -> None:
-    """Report sweeps of one of several models, on average over all, after those that are `done`."""
-    on_sweep((done + n) // n_models, elbo)
 
 
 def _is_posterior(value: object) -> bool:
@@ -402,9 +398,7 @@ class BaseBEMKL(_Parameters):
         else:
             starts = [begin(problem) for problem, begin in runs]
             for (problem, _), start in zip(runs, starts, strict=True):
-                report = on_sweep and partial(
-                    _report_mean, on_sweep, sum(r.n_iter for r in results), len(runs)
-                )
+                report = after(sum(r.n_iter for r in results), on_sweep, len(runs))
                 results.append(maximize_elbo(algorithm, problem, start, options, report))
         if not all(np.isfinite(result.elbo_history[0]) for result in results):
             raise ValueError(f"`X`: the first update of the posterior is not finite. {TOO_LARGE}")

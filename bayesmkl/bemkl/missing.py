@@ -34,7 +34,7 @@ from typing import Any
 import numpy as np
 
 from bayesmkl._numerics.convergence import Outcome
-from bayesmkl.bemkl.ascent import Fit, LoopOptions, maximize_elbo
+from bayesmkl.bemkl.ascent import Fit, LoopOptions, after, maximize_elbo
 from bayesmkl.bemkl.model import Problem, State
 from bayesmkl.bemkl.moments import probe
 from bayesmkl.bemkl.outputs import (
@@ -93,8 +93,8 @@ def fit_with_missing_views(
     for n_rounds in count(1):
         problem = problem._replace(absent=absent)
         sweeps = min(sweeps, options.max_iter - done)
-        report = None if on_sweep is None else _shifted(on_sweep, done)
-        result = maximize_elbo(algorithm, problem, start, options._replace(max_iter=sweeps), report)
+        part = options._replace(max_iter=sweeps)
+        result = maximize_elbo(algorithm, problem, start, part, after(done, on_sweep))
         done += result.n_iter
         if result.outcome in (Outcome.NOT_FINITE, Outcome.NOT_IMPROVING):
             break
@@ -239,7 +239,3 @@ def _present(stack: Stack) -> np.ndarray:
     return (
         np.ones((stack.n_kernels, stack.n_rows), bool) if stack.present is None else np.asarray(stack.present)
     )
-
-
-def _shifted(on_sweep: Callable[[int, float], None], done: int) -> Callable[[int, float], None]:
-    return lambda n_sweeps, elbo: on_sweep(done + n_sweeps, elbo)
