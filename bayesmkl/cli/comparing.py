@@ -32,7 +32,7 @@ from bayesmkl.cli.tables import (
     say,
     show,
 )
-from bayesmkl.datasets._bundled import look_up
+from bayesmkl.datasets._bundled import load_named
 from bayesmkl.evaluation.compare import compare_models
 from bayesmkl.evaluation.comparison import Comparison
 from bayesmkl.evaluation.metrics import task_of
@@ -144,8 +144,8 @@ def _data(section: Section, task: str) -> Any:
         section.refuse_others(("name",), "a data set of the package")
         name = section.take("name", str)
         with section.blamed("name"):
-            entry = look_up(name)
-        of = "classification" if entry.classes else "survival" if entry.n_events else "regression"
+            y = load_named(name)[1]
+        of = {"V": "survival", "f": "regression", "i": "classification"}[y.dtype.kind]  # V: structured
         if of != task:
             raise section.wrong("", f" is for {of}, and the models are for {task}. Leave out one of them.")
         return name

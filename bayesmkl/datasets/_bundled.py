@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from importlib import resources
-from typing import Any, NamedTuple
+from inspect import getdoc
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,98 +16,12 @@ from bayesmkl._utils.docstrings import entries, fill_docs
 from bayesmkl._utils.validation import check_flag, shown
 
 
-class Entry(NamedTuple):
-    """What is known of one data set beside its numbers."""
-
-    name: str
-    title: str
-    classes: tuple[str, ...] = ()  # their names, in the order of the labels; () = regression or times
-    notes: str = ""
-    n_events: int = 0  # of times to an event, some of them censored; 0 = other targets
-    source: str = "scikit-learn"
-
-
-_LIFELINES = "lifelines, in this package"
-_ENTRIES = (
-    Entry(
-        "wdbc",
-        "Wisconsin diagnostic breast cancer",
-        ("benign", "malignant"),
-        "Thirty numbers describing cell nuclei. Not the older set of nine grades from 1 to 10.",
-    ),
-    Entry("iris", "Iris flowers", ("setosa", "versicolor", "virginica")),
-    Entry("wine", "Italian wines", ("class_0", "class_1", "class_2")),
-    Entry(
-        "digits",
-        "Hand-written digits, 8 x 8 pixels, as six views",
-        tuple(map(str, range(10))),
-        "64 pixels of scikit-learn's digits and five views computed from them.",
-    ),
-    Entry(
-        "diabetes",
-        "Diabetes progression after one year (regression)",
-        notes="Features in their original units. Not the Pima Indians data.",
-    ),
-    Entry(
-        "gbsg2",
-        "German Breast Cancer Study Group 2 (survival)",
-        notes="Days without recurrence of women with node-positive breast cancer.",
-        n_events=299,
-        source=_LIFELINES,
-    ),
-    Entry(
-        "lung",
-        "Lung cancer, North Central Cancer Treatment Group (survival)",
-        notes="Days to death; NaN stands for what was not recorded.",
-        n_events=165,
-        source=_LIFELINES,
-    ),
-)
-TABLE: dict[str, Entry] = {entry.name: entry for entry in _ENTRIES}
-
-
-def look_up(name: str) -> Entry:
-    """Find a data set of the package by its name.
-
-    Raises
-    ------
-    ValueError
-        If the package has none of that name.
-
-    Examples
-    --------
-    >>> from bayesmkl.datasets._bundled import look_up
-    >>> look_up("wine").title
-    'Italian wines'
-    """
-    if isinstance(name, str) and name in TABLE:
-        return TABLE[name]
-    raise ValueError(
-        f"`datasets` must name data sets of the package ({', '.join(TABLE)}); got {shown(name)}. Give other data as "
-        "arrays, or as a file."
-    )
-
-
-def describe(entry: Entry, data: np.ndarray, target: np.ndarray) -> str:
-    """Write the DESCR of one data set: size, classes, coding and source."""
-    lines = [f"{entry.title} (`{entry.name}`)", "", f"{len(data)} samples, {data.shape[1]} features."]
-    if entry.classes:
-        counts = zip(*np.unique(target, return_counts=True), entry.classes, strict=True)
-        coding = "; ".join(f"{label} = {name} ({count})" for label, count, name in counts)
-    elif entry.n_events:
-        censored = len(target) - entry.n_events
-        coding = f"event and time to it or to censoring ({entry.n_events} events, {censored} censored)."
-    else:
-        coding = "a real number (regression)."
-    lines += [f"Target: {coding}", *([entry.notes] if entry.notes else []), f"Source: {entry.source}."]
-    return "\n".join(lines)
-
-
 def make_bunch(
-    entry: Entry,
+    name: str,
     data: np.ndarray,
     target: np.ndarray,
     feature_names: Sequence[str],
+    target_names: Sequence[str] | np.ndarray | None = None,
     *,
     return_X_y: bool = False,
     as_frame: bool = False,
@@ -119,19 +34,19 @@ def make_bunch(
     y: Any = target
     if as_frame:
         X = pd.DataFrame(data, columns=list(feature_names))
-        y = target if entry.n_events else pd.Series(target, name="target")
+        y = target if target.dtype.names else pd.Series(target, name="target")
     if return_X_y:
         return X, y
     bunch = Bunch(
         data=X,
         target=y,
         feature_names=list(feature_names),
-        DESCR=describe(entry, data, target),
-        name=entry.name,
+        DESCR=getdoc(LOADERS[name]) or "",
+        name=name,
         **extra,
     )
-    if entry.classes:
-        bunch.target_names = np.array(entry.classes)
+    if target_names is not None:
+        bunch.target_names = np.array(target_names)
     return bunch
 
 
@@ -151,7 +66,13 @@ LOADER = entries(
 def _of_sklearn(name: str, source: dict[str, Any], return_X_y: bool, as_frame: bool) -> Any:
     names = list(map(str, source["feature_names"]))  # NumPy's are another type
     return make_bunch(
-        TABLE[name], source["data"], source["target"], names, return_X_y=return_X_y, as_frame=as_frame
+        name,
+        source["data"],
+        source["target"],
+        names,
+        source.get("target_names"),
+        return_X_y=return_X_y,
+        as_frame=as_frame,
     )
 
 
@@ -176,6 +97,7 @@ def load_wdbc(*, return_X_y: bool = False, as_frame: bool = False) -> Bunch | tu
 
     Notes
     -----
+    The features describe cell nuclei; the older Wisconsin set, of nine grades from 1 to 10, is another one.
     scikit-learn codes malignant as 0 and benign as 1; here the disease is the positive class, as in the
     papers. For string labels write ``wdbc.target_names[(wdbc.target + 1) // 2]``.
 
@@ -189,7 +111,8 @@ def load_wdbc(*, return_X_y: bool = False, as_frame: bool = False) -> Bunch | tu
     malignant malignant benign
     """
     source = sklearn_datasets.load_breast_cancer()
-    return _of_sklearn("wdbc", source | {"target": 1 - 2 * source.target}, return_X_y, as_frame)
+    ours = {"target": 1 - 2 * source.target, "target_names": source.target_names[::-1]}
+    return _of_sklearn("wdbc", source | ours, return_X_y, as_frame)
 
 
 @fill_docs(LOADER)
@@ -204,8 +127,8 @@ def load_iris(*, return_X_y: bool = False, as_frame: bool = False) -> Bunch | tu
     Returns
     -------
     Bunch
-        ``data`` (150, 4) in cm, ``target`` in {0, 1, 2}, ``target_names``, ``feature_names``, ``DESCR``,
-        ``name``.
+        ``data`` (150, 4) in cm, ``target`` in {0, 1, 2} (setosa, versicolor and virginica, 50 each),
+        ``target_names``, ``feature_names``, ``DESCR``, ``name``.
 
     Raises
     ------
@@ -223,7 +146,7 @@ def load_iris(*, return_X_y: bool = False, as_frame: bool = False) -> Bunch | tu
 
 @fill_docs(LOADER)
 def load_wine(*, return_X_y: bool = False, as_frame: bool = False) -> Bunch | tuple:
-    """Load the wine data (178 samples, 13 chemical measurements, 3 cultivars).
+    """Load the wine data (178 samples, 13 features from chemical analysis, 3 cultivars).
 
     Parameters
     ----------
@@ -233,7 +156,8 @@ def load_wine(*, return_X_y: bool = False, as_frame: bool = False) -> Bunch | tu
     Returns
     -------
     Bunch
-        ``data`` (178, 13), ``target`` in {0, 1, 2}, ``target_names``, ``feature_names``, ``DESCR``, ``name``.
+        ``data`` (178, 13), ``target`` in {0, 1, 2} (59, 71 and 48 wines), ``target_names``, ``feature_names``,
+        ``DESCR``, ``name``.
 
     Raises
     ------
@@ -333,10 +257,11 @@ def load_digits_views(*, return_X_y: bool = False, as_frame: bool = False) -> Bu
     }
     names = [f"{view}_{i}" for view, block in blocks.items() for i in range(block.shape[1])]
     return make_bunch(
-        TABLE["digits"],
+        "digits",
         np.hstack(list(blocks.values())),
         source.target,
         names,
+        list(map(str, range(10))),
         return_X_y=return_X_y,
         as_frame=as_frame,
         views={view: [j for j, name in enumerate(names) if name.startswith(f"{view}_")] for view in blocks},
@@ -358,9 +283,9 @@ def load_gbsg2(*, return_X_y: bool = False, as_frame: bool = False) -> Bunch | t
     Returns
     -------
     Bunch
-        ``data`` (686, 8), ``target``, a structured array with the fields ``event`` (recurrence or death: 299; False =
-        censored) and ``time`` (days without recurrence), ``views`` (view name -> columns, usable as
-        ``KernelBank(views=gbsg2.views)``), ``feature_names``, ``DESCR``, ``name``.
+        ``data`` (686, 8), ``target``, a structured array with the fields ``event`` (recurrence or death; False =
+        censored) and ``time`` (days without recurrence; 299 events, 387 censored), ``views`` (view name -> columns,
+        usable as ``KernelBank(views=gbsg2.views)``), ``feature_names``, ``DESCR``, ``name``.
 
     Raises
     ------
@@ -424,8 +349,9 @@ def load_lung(*, return_X_y: bool = False, as_frame: bool = False) -> Bunch | tu
     -------
     Bunch
         ``data`` (228, 8) with NaN for missing values, ``target``, a structured array with the fields
-        ``event`` (death: 165; False = censored) and ``time`` (days), ``views`` (view name -> columns, usable as
-        ``KernelBank(views=lung.views)``; no view has the institution), ``feature_names``, ``DESCR``, ``name``.
+        ``event`` (death; False = censored) and ``time`` (days; 165 events, 63 censored), ``views`` (view name ->
+        columns, usable as ``KernelBank(views=lung.views)``; no view has the institution), ``feature_names``,
+        ``DESCR``, ``name``.
 
     Raises
     ------
@@ -484,14 +410,14 @@ def _times_bunch(
     views: dict[str, list[str]],
     event: Any,
     time: Any,
-    **options: bool,
+    **options: Any,
 ) -> Any:
     target = np.empty(len(time), dtype=[("event", bool), ("time", float)])
     target["event"], target["time"] = event == 1, time
     data = np.column_stack([column.to_numpy(dtype=float) for column in columns.values()])
     names = list(columns)
     positions = {view: [names.index(column) for column in held] for view, held in views.items()}
-    return make_bunch(TABLE[name], data, target, names, views=positions, **options)
+    return make_bunch(name, data, target, names, views=positions, **options)
 
 
 LOADERS: dict[str, Callable[..., Any]] = {
@@ -506,8 +432,25 @@ LOADERS: dict[str, Callable[..., Any]] = {
 
 
 def load_named(name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return features and target of a data set of the package by its name."""
-    return LOADERS[look_up(name).name](return_X_y=True)
+    """Return features and target of a data set of the package by its name.
+
+    Raises
+    ------
+    ValueError
+        If the package has none of that name.
+
+    Examples
+    --------
+    >>> from bayesmkl.datasets._bundled import load_named
+    >>> load_named("wine")[0].shape
+    (178, 13)
+    """
+    if isinstance(name, str) and name in LOADERS:
+        return LOADERS[name](return_X_y=True)
+    raise ValueError(
+        f"`datasets` must name data sets of the package ({', '.join(LOADERS)}); got {shown(name)}. Give other data "
+        "as arrays, or as a file."
+    )
 
 
 def _quadrant_sums(images: np.ndarray) -> np.ndarray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from inspect import getdoc
 from numbers import Integral
 from typing import Any
 
@@ -209,7 +210,7 @@ def _bunch(name, data, target, target_names, maker, **extra) -> Bunch:
         target=target,
         feature_names=[f"x{i}" for i in range(1, data.shape[1] + 1)],
         target_names=np.array(target_names),
-        DESCR=maker.__doc__.splitlines()[0],
+        DESCR=(getdoc(maker) or "").partition("\n")[0],
         name=name,
         **extra,
     )
