@@ -423,26 +423,6 @@ class LowRankStack(Factors, Stack):
         left = tuple(np.ascontiguousarray(z[:, :, index]) for z in self.left or self.factors)
         return self._replace(dense=np.ascontiguousarray(self.dense[:, index]), left=left)
 
-    def _part(self, index: Any) -> LowRankStack:
-        chosen = np.arange(self.n_kernels)[index]
-        places = self.order[chosen]  # kept in sorted order, then put into that of `index`
-        ends = np.cumsum([len(z) for z in self.factors], dtype=np.intp)
-        kept = np.split(np.sort(places), np.searchsorted(np.sort(places), ends))
-        inside = [own - (end - len(z)) for own, end, z in zip(kept[:-1], ends, self.factors, strict=True)]
-
-        def part(arrays: tuple[Any, ...] | None) -> tuple[Any, ...] | None:
-            if arrays is None:
-                return None
-            return tuple(z[own] for z, own in zip(arrays, inside, strict=True) if len(own))
-
-        return LowRankStack(
-            np.argsort(np.argsort(places, kind="stable"), kind="stable"),
-            part(self.factors) or (),
-            self.dense[kept[-1] - self._factored],
-            part(self.left),
-            part(self.pivots),
-        )
-
     def each(self, index: Iterable[int] | None = None) -> Iterator[Any]:
         """Go through the kernels, or those at `index`, one matrix (n_rows, n_train) at a time, from its factors."""
         starts = np.cumsum([0, *(len(z) for z in self.factors)])
@@ -715,16 +695,6 @@ class LinearStack(_Shared, Stack):
         """Return the spread, and weighted sums of the products."""
         scales = (self.members.T @ weights.T).T
         return self.spread(vectors), (scales * (self.features @ vectors).T) @ self._rows
-
-    def quadratic(self, vector: Array) -> Any:
-        """Return ``v^T K_m v`` for every kernel of a square stack."""
-        if vector.ndim == 3:
-            return super().quadratic(vector)
-        return self.members @ ((self._rows @ vector) * (self.features @ vector))
-
-    def quadratics(self, vectors: np.ndarray) -> np.ndarray:
-        """Return ``v^T K_m v`` for several vectors (q, n_train), (q, n_kernels)."""
-        return np.ascontiguousarray(self.quadratic(vectors.T).T)
 
     def diagonal(self) -> Any:
         """Return the diagonals of a square stack, shape (n_kernels, n_rows)."""

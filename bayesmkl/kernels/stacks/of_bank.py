@@ -103,9 +103,6 @@ class RowParts(_Parts, Stack):
             parts.append((places, stack.rows(np.searchsorted(own, wanted[places]))))
         return RowParts(tuple(parts))
 
-    def _part(self, index: Any) -> RowParts:
-        return RowParts(tuple((own, stack.select(index)) for own, stack in self.parts))
-
 
 def row_factors(bank: KernelBank, short: Stack) -> Factors | None:
     """Return the factors of the training kernels if those of new rows can be had through them.
@@ -138,7 +135,7 @@ def factored_rows(
     Returns
     -------
     stack : LowRankStack, RowParts or StreamedStack
-        For prediction: `apply`, `combine`, `rows`, `select`.
+        For prediction: `apply`, `combine`, `rows`, `weighted_forms`.
 
     Examples
     --------

@@ -119,12 +119,6 @@ class PackedStack(_Triangles, Stack):
     def _mixture(self, mixing: Any) -> tuple[Callable[[slice], np.ndarray], int]:
         return self.combine(mixing).__getitem__, MIXED_ENTRIES
 
-    def quadratic(self, vector: Array) -> Any:
-        """Return ``v^T K_m v`` for every kernel, see `Stack.quadratic`."""
-        if vector.ndim == 1:
-            return self.frobenius(np.outer(vector, vector))
-        return super().quadratic(vector)
-
     def columns(self, index: Index) -> Any:
         """Return the columns of all kernels at the training points `index`."""
         return self.triangles[:, _places(self.n_train)[:, index]].astype(float)
@@ -145,12 +139,6 @@ class PackedStack(_Triangles, Stack):
         places = _places(self.n_train)
         for m in range(self.n_kernels) if index is None else index:
             yield self.triangles[m].take(places).astype(float)
-
-    def entries(self, rows: np.ndarray, columns: np.ndarray, kernels: np.ndarray | None = None) -> Any:
-        """Return entries of all kernels, or those at `kernels`, (n_kernels, n_rows, n_columns)."""
-        places = _places(self.n_train)[rows[:, None], columns]
-        chosen = slice(None) if kernels is None else kernels[:, None, None]
-        return self.triangles[chosen, places].astype(float)
 
 
 @lru_cache(maxsize=4)
