@@ -36,7 +36,6 @@ from bayesmkl.kernels.normalize import (
     Normalizer,
     check_normalize,
     fit_normalizers,
-    fit_normalizers_by_rows,
     move_origin,
     normalized_kernel,
 )
@@ -583,12 +582,9 @@ class KernelBank(TransformerMixin, BankAlgebra):
             counts = weights if weights is None or place is None else weights[place[1][0]]
             with naming_kernel(self.kernel_names_[m]):
                 fit_kernel(kernel, geometry.Z, counts)
-                if not together:
-                    self.normalizers_.append(learn_by_rows(steps, kernel, geometry.Z, counts))
-                    continue
-                values = stack[m] if place is None else np.empty(geometry.shape)
-                self.normalizers_.append(fit_training(steps, kernel, geometry, values, counts))
-                if place is not None:
+                values = None if not together else stack[m] if place is None else np.empty(geometry.shape)
+                self.normalizers_.append(fit_steps(steps, kernel, geometry, counts, values))
+                if values is not None and place is not None:
                     put_present(values, place, stack[m])
         if more:
             stack = self._append_together(stack, weights)
@@ -1219,33 +1215,26 @@ def naming_kernel(name: str) -> Iterator[None]:
         raise ValueError(f"kernel {name!r}: {error}") from error
 
 
-def fit_training(
+def fit_steps(
     normalize: tuple[str, ...],
     kernel: Kernel,
     geometry: PairwiseGeometry,
-    values: np.ndarray,
     weights: np.ndarray | None,
+    values: np.ndarray | None,
 ) -> list[Normalizer]:
-    """Write the normalized training kernel into `values`, (n_train, n_train), and return the normalizations."""
-    moved = None
-    if "center" in normalize:
-        kernel, moved = move_origin(normalize, kernel, geometry.Z, weights)
-    kernel.evaluate(geometry, values)
-    check_finite(values)
-    if not normalize:
-        return []
-    return fit_normalizers(normalize, values, check_finite(kernel.diagonal(geometry.Z)), moved, weights)
+    """Return the normalizations of a training kernel; write the normalized one into `values`, (n_train, n_train).
 
-
-def learn_by_rows(
-    normalize: tuple[str, ...], kernel: Kernel, train: np.ndarray, weights: np.ndarray | None
-) -> list[Normalizer]:
-    """Learn the normalizations without holding the training kernel."""
-    if not normalize:
-        return []
+    Without `values` they are learned from rows, and the kernel is never held.
+    """
+    train = geometry.Z
     kernel, moved = move_origin(normalize, kernel, train, weights)
+    if values is not None:
+        kernel.evaluate(geometry, values)
+        check_finite(values)
+    if not normalize:
+        return []
     diagonal = check_finite(kernel.diagonal(train))
-    return fit_normalizers_by_rows(normalize, partial(_rows, kernel, train), diagonal, moved, weights)
+    return fit_normalizers(normalize, partial(_rows, kernel, train), diagonal, moved, weights, values)
 
 
 def _rows(kernel: Kernel, train: np.ndarray, index: Index) -> np.ndarray:

@@ -266,57 +266,13 @@ def normalized_kernel(kernel: Kernel, normalizers: list[Normalizer]) -> Kernel:
 
 def fit_normalizers(
     names: tuple[str, ...],
-    kernel: np.ndarray,
-    diagonal: np.ndarray,
-    moved: Moved | None = None,
-    weights: np.ndarray | None = None,
-) -> list[Normalizer]:
-    """Fit each normalization on the result of the one before and apply it to `kernel` in place.
-
-    Parameters
-    ----------
-    names : tuple of str
-        Result of `check_normalize`.
-    kernel : ndarray of shape (n_train, n_train)
-        The training kernel; overwritten by the normalized one.
-    diagonal : ndarray of shape (n_train,)
-        Its self-similarities.
-    moved : Moved, default=None
-        What `move_origin` returns, where it gave the kernel another origin.
-    weights : ndarray of shape (n_train,), default=None
-        How often each training sample counts; None is once.
-
-    Returns
-    -------
-    normalizers : list of NamedTuple
-        ``normalizer.apply(rows, diagonal)`` normalizes further rows.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bayesmkl.kernels.normalize import fit_normalizers
-    >>> kernel = np.array([[4.0, 1.0], [1.0, 1.0]])
-    >>> normalizers = fit_normalizers(("spherical",), kernel, np.array([4.0, 1.0]))
-    >>> kernel
-    array([[1. , 0.5],
-           [0.5, 1. ]])
-    """
-    normalizers: list[Normalizer] = []
-    for name in names:
-        normalizer, moved = _fit(name, kernel.__getitem__, diagonal, moved, weights)
-        diagonal = normalizer.apply(kernel, diagonal)
-        normalizers.append(normalizer)
-    return normalizers
-
-
-def fit_normalizers_by_rows(
-    names: tuple[str, ...],
     rows: Rows,
     diagonal: np.ndarray,
     moved: Moved | None = None,
     weights: np.ndarray | None = None,
+    kernel: np.ndarray | None = None,
 ) -> list[Normalizer]:
-    """Do what `fit_normalizers` does without holding a kernel of (n_train, n_train) entries.
+    """Fit each normalization on the result of the one before, with or without a matrix of the training kernel.
 
     Parameters
     ----------
@@ -329,9 +285,11 @@ def fit_normalizers_by_rows(
     diagonal : ndarray of shape (n_train,)
         The self-similarities.
     moved : Moved, default=None
-        As in `fit_normalizers`.
+        What `move_origin` returns, where it gave the kernel another origin.
     weights : ndarray of shape (n_train,), default=None
-        As in `fit_normalizers`.
+        How often each training sample counts; None is once.
+    kernel : ndarray of shape (n_train, n_train), default=None
+        The training kernel, which is read in place of `rows` and overwritten by the normalized one.
 
     Returns
     -------
@@ -341,10 +299,14 @@ def fit_normalizers_by_rows(
     Examples
     --------
     >>> import numpy as np
-    >>> from bayesmkl.kernels.normalize import fit_normalizers_by_rows
+    >>> from bayesmkl.kernels.normalize import fit_normalizers
     >>> kernel = np.array([[4.0, 1.0], [1.0, 1.0]])
-    >>> fit_normalizers_by_rows(("trace",), lambda index: kernel[index].copy(), np.array([4.0, 1.0]))
+    >>> fit_normalizers(("trace",), lambda index: kernel[index].copy(), np.array([4.0, 1.0]))
     [Trace(scale=0.4)]
+    >>> normalizers = fit_normalizers(("spherical",), kernel.__getitem__, np.array([4.0, 1.0]), kernel=kernel)
+    >>> kernel
+    array([[1. , 0.5],
+           [0.5, 1. ]])
     """
     normalizers: list[Normalizer] = []
     current = diagonal
@@ -356,8 +318,9 @@ def fit_normalizers_by_rows(
                 of_rows = normalizer.apply(values, of_rows)
             return values
 
-        normalizer, moved = _fit(name, normalized, current, moved, weights)
-        current = normalizer.train_diagonal(current)
+        read = normalized if kernel is None else kernel.__getitem__
+        normalizer, moved = _fit(name, read, current, moved, weights)
+        current = normalizer.train_diagonal(current) if kernel is None else normalizer.apply(kernel, current)
         normalizers.append(normalizer)
     return normalizers
 
