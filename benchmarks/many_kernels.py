@@ -160,7 +160,8 @@ def evidence(case: Case) -> dict[str, Any]:
     """CPU seconds of one log evidence of kernel weights, scores integrated out, and its gradient."""
     X, target, bank = data_of(case)
     bank.fit(X)
-    stack = (pack if case.storage == "packed" else compress_each)(bank.train_kernels(), case.n_kernels)
+    kernels = bank.train_kernels()
+    stack = pack(kernels, case.n_kernels) if case.storage == "packed" else compress_each(kernels)
     covariance = Additive(stack, kernel_units(stack), 1.0)
     weights = np.full(stack.n_kernels, stack.n_kernels**-0.5)
     start = time.process_time()

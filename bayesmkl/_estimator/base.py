@@ -32,7 +32,7 @@ from bayesmkl.kernels.quality import KernelInspector, check_kernel_stack
 from bayesmkl.kernels.sparse import SparseTable, is_sparse, sparse_table, validate_sparse
 from bayesmkl.kernels.stacks.base import Stack
 from bayesmkl.kernels.stacks.dense import DenseStack, store_float32
-from bayesmkl.kernels.stacks.factored import compress, compress_each
+from bayesmkl.kernels.stacks.factored import compress_each
 from bayesmkl.kernels.stacks.of_bank import factored_rows, linear_stack, row_factors
 from bayesmkl.kernels.stacks.packed import pack
 from bayesmkl.kernels.stacks.streamed import check_rows, fit_bank_to_rows, is_row_source, streamed_stack
@@ -182,7 +182,7 @@ def _held(kernels: Iterable[np.ndarray], n_kernels: int, storage: Holding) -> St
         return store_float32(kernels, n_kernels)
     if storage.kind == "packed":
         return pack(kernels, n_kernels)
-    return compress_each(kernels, n_kernels, rank=storage.rank)
+    return compress_each(kernels, storage.rank)
 
 
 def _some_kernels(bank: KernelBank, X: Any, chosen: np.ndarray) -> np.ndarray:
@@ -208,9 +208,8 @@ def hold_given(stack: DenseStack, storage: Holding) -> Stack:
         )
     if storage.kind == "dense":
         return stack
-    if storage.kind == "compressed":
-        return compress(stack, rank=storage.rank)
-    return _held(stack.each(), stack.n_kernels, storage)
+    held = _held(stack.each(), stack.n_kernels, storage)
+    return stack if held.storage == "dense" else held  # no kernel gets shorter: nothing is held twice
 
 
 # ------------------------------------------------------------------------------------------------------ the estimator

@@ -41,7 +41,6 @@ from bayesmkl.kernels.stacks.factored import (
     Factorizer,
     LinearStack,
     LowRankStack,
-    compress,
     compress_each,
     group_by_rank,
 )
@@ -76,16 +75,16 @@ def stack():
 
 @pytest.fixture(scope="module")
 def short(stack):
-    return compress(stack)
+    return compress_each(stack.kernels)
 
 
 def test_degenerate_all_kernels_of_full_rank_stay_a_dense_stack(stack):
     full = stack.select([0])
-    assert compress(full) is full
-    one_by_one = compress_each([full.kernels[0].copy()] * 2, n_kernels=2)
+    assert storage.hold_given(full, storage.Holding("compressed")) is full
+    one_by_one = compress_each([full.kernels[0].copy()] * 2)
     assert isinstance(one_by_one, DenseStack)
     np.testing.assert_array_equal(one_by_one.kernels, np.stack([full.kernels[0]] * 2))
-    assert len(compress(stack.select([1, 2])).dense) == 0
+    assert len(compress_each(stack.kernels[1:3]).dense) == 0
 
 
 @pytest.mark.parametrize("change", ["indefinite", "asymmetric", "negative"])
@@ -98,7 +97,7 @@ def test_kernels_that_no_factor_describes_stay_dense(change, rng):
         kernel[5, 6] += 1e-3
     else:
         kernel = -kernel
-    short = compress_each([x @ x.T, kernel], n_kernels=2)
+    short = compress_each([x @ x.T, kernel])
     assert len(short.dense) == 1
     np.testing.assert_array_equal(short.dense[0], kernel)
 
@@ -140,9 +139,9 @@ def test_kernels_of_a_bank_are_compressed_one_at_a_time():
     dense = DenseStack(bank.train_stack())
     for kernel, expected in zip(bank.train_kernels(), dense.kernels, strict=True):
         np.testing.assert_array_equal(kernel, expected)
-    whole = compress(dense)
+    whole = compress_each(dense.kernels)
     tracemalloc.start()
-    short = compress_each(bank.train_kernels(), bank.n_kernels_)
+    short = compress_each(bank.train_kernels())
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < short.nbytes + 8 * dense.nbytes / dense.n_kernels < 0.5 * dense.nbytes
@@ -158,7 +157,7 @@ def test_kernels_that_stay_dense_are_refused_before_memory_runs_out(monkeypatch)
     with pytest.raises(
         MemoryError, match=r"after 5 of them, of which factors do not shorten 6, needs 65.5 kB.*Compare"
     ):
-        compress_each(full, 8)
+        compress_each(full)
 
 
 @pytest.mark.parametrize("prior", [Gamma(1.0, 1.0), Gamma(1e-10, 1e-10)])
@@ -187,7 +186,7 @@ FUNCTIONS = [Gaussian(width=1), Polynomial(degree=2), Gaussian(width=0.02)]  # t
 def fitted(rng, functions=FUNCTIONS, **options):
     """A bank over single features with its compressed training kernels."""
     bank = KernelBank(functions, views="each", **options).fit(rng.uniform(-1.0, 1.0, size=(N, 3)))
-    return bank, compress_each(bank.train_kernels(), bank.n_kernels_)
+    return bank, compress_each(bank.train_kernels())
 
 
 @pytest.fixture

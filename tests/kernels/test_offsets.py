@@ -138,7 +138,7 @@ def test_every_form_of_a_bank_is_as_exact_as_the_dense_one(offset):
     assert error(streamed.as_dense().kernels[1:], of_rows) < 1e-14
     assert error(streamed.apply(np.eye(9))[1:], of_rows) < 1e-14
     assert error(BankColumns(bank).columns(range(9))[1:], of_train) < 1e-14
-    short = compress_each(bank.train_kernels(), 4)
+    short = compress_each(bank.train_kernels())
     assert error(short.columns(slice(None))[1:], of_train) < 1e-9  # its tolerance
     assert error(store_float32(bank.train_kernels(), 4).apply(np.eye(9))[1:], of_train) < 1e-6
     landmarks = KernelBank([Linear(), Polynomial(degree=2)], normalize=names, landmarks=train).fit(rows)

@@ -117,7 +117,7 @@ def lowrank():
     """Ranks from zero to full."""
     bank, _ = square_bank()
     kernels = np.concatenate([np.eye(30)[None], bank.train_stack(), np.zeros((1, 30, 30))])
-    stack = compress_each(kernels, len(kernels))
+    stack = compress_each(kernels)
     assert 1 < len(stack.dense) < bank.n_kernels_
     assert len(stack.factors) > 1
     return Case(stack, kernels, LowRankStack, "compressed", 1e-8)
@@ -125,7 +125,7 @@ def lowrank():
 
 def lowrank_rows():
     bank, X = square_bank()
-    short = compress_each(bank.train_kernels(), bank.n_kernels_)
+    short = compress_each(bank.train_kernels())
     stack = factored_rows(bank, short, 0.9 * X[:9])
     return Case(stack, bank.evaluate(0.9 * X[:9]), LowRankStack, "compressed", FACTORED)
 
@@ -134,7 +134,7 @@ def row_parts():
     bank, X = square_bank()
     rows = 0.9 * X[:9]
     rows[3] = 4.0
-    short = compress_each(bank.train_kernels(), bank.n_kernels_)
+    short = compress_each(bank.train_kernels())
     return Case(factored_rows(bank, short, rows), bank.evaluate(rows), RowParts, "compressed", FACTORED)
 
 
@@ -554,7 +554,7 @@ def test_algorithms_of_stored_stacks_take_any_of_them(rng, kind, tolerance):
     bank = KernelBank([Gaussian(width=2), Linear()], views="each").fit(X)
     y = np.where(X[:, 0] > X[:, 1] * X[:, 2], 1.0, -1.0)[None]
     whole = DenseStack(bank.train_stack())
-    stack = compress_each(whole.kernels, 6) if kind == "lowrank" else store_float32(whole.kernels, 6)
+    stack = compress_each(whole.kernels) if kind == "lowrank" else store_float32(whole.kernels, 6)
     assert stack.storage == {"lowrank": "compressed", "float32": "float32"}[kind]
     sparse, gates = np.where(np.arange(60) % 9, 0.0, y[0]), rng.uniform(size=(6, 60))
     learned = {}

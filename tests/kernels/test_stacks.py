@@ -107,6 +107,3 @@ def test_what_single_precision_cannot_hold_is_refused():
         pack([np.eye(2), 1e39 * np.eye(2)], 2)
     with pytest.raises(ValueError, match=r'"packed" holds one triangle .* of kernel 0 differ by up to 1'):
         pack([np.triu(np.ones((2, 2)))], 1)
-    for n_kernels in (1, 3):
-        with pytest.raises(ValueError, match=rf"`n_kernels` must be .*got {n_kernels} and"):
-            store_float32([np.eye(2), np.eye(2)], n_kernels)

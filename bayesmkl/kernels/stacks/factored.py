@@ -27,7 +27,6 @@ from scipy.sparse import csr_array
 from bayesmkl._numerics.arrays import Array
 from bayesmkl._utils.memory import require_memory
 from bayesmkl._utils.typing import Index
-from bayesmkl._utils.validation import check_number
 from bayesmkl.kernels.stacks.base import MIXED_ENTRIES, Spread, Stack
 from bayesmkl.kernels.stacks.dense import DenseStack
 
@@ -241,7 +240,7 @@ class LowRankStack(Factors, Stack):
     >>> import numpy as np
     >>> x = np.linspace(-1.0, 1.0, 50)
     >>> stack = DenseStack(np.exp(-0.5 * np.subtract.outer(x, x) ** 2)[None])
-    >>> short = compress(stack)
+    >>> short = compress_each(stack.kernels)
     >>> short.factors[0].shape[1] < 20
     True
     >>> bool(abs(short.apply(x) - stack.apply(x)).max() < 1e-8)
@@ -457,44 +456,16 @@ def _root(square: np.ndarray) -> np.ndarray:
     return root[:, np.argsort(order)]
 
 
-def compress(
-    stack: DenseStack, tolerance: float = TOLERANCE, rank: int | None = None
-) -> LowRankStack | DenseStack:
-    """Factorize the kernels of a square stack.
-
-    Parameters
-    ----------
-    stack : DenseStack
-        Training kernels, NumPy arrays.
-    tolerance : float
-        Largest error of an entry, relative to the largest entry of its kernel's diagonal.
-    rank : int, optional
-        Of the factors, at most, whatever they then miss.
-
-    Returns
-    -------
-    LowRankStack, or DenseStack where no kernel gets shorter
-    """
-    short = compress_each(stack.kernels, stack.n_kernels, tolerance, rank)
-    return stack if isinstance(short, DenseStack) else short
-
-
-def compress_each(
-    kernels: Iterable[np.ndarray], n_kernels: int, tolerance: float = TOLERANCE, rank: int | None = None
-) -> LowRankStack | DenseStack:
+def compress_each(kernels: Iterable[np.ndarray], rank: int | None = None) -> LowRankStack | DenseStack:
     """Factorize training kernels one after the other; no more than one of those that get shorter is ever held.
 
-    A kernel stays dense if its rank is at least half of its size, or if it is not symmetric and positive
-    semidefinite.
+    Factors miss no entry by more than `TOLERANCE` of the largest one of the kernel's diagonal. A kernel stays dense
+    if its rank is at least half of its size, or if it is not symmetric and positive semidefinite.
 
     Parameters
     ----------
     kernels : iterable of ndarray of shape (n_train, n_train)
         Finite; every kernel may be overwritten when the next one is asked for.
-    n_kernels : int
-        How many there are.
-    tolerance : float
-        Largest error of an entry, relative to the largest entry of its kernel's diagonal.
     rank : int, optional
         Of the factors, at most, whatever they then miss.
 
@@ -506,17 +477,16 @@ def compress_each(
     --------
     >>> import numpy as np
     >>> x = np.linspace(-1.0, 1.0, 50)
-    >>> stack = compress_each((np.outer(x, x) ** power for power in (1, 2, 3)), n_kernels=3)
+    >>> stack = compress_each(np.outer(x, x) ** power for power in (1, 2, 3))
     >>> stack.factors[0].shape, len(stack.dense)
     ((3, 1, 50), 0)
     """
-    tolerance = check_number("tolerance", tolerance, low=0.0)
     groups = _Groups([], [], [])
     factors: dict[int, Factor] = {}  # of the groups to come
     n_bytes, dense, kept = 0, np.empty((0, 0, 0)), []
     for m, kernel in enumerate(kernels):
         if m == 0:
-            factorize, dense = Factorizer(len(kernel), tolerance, rank), np.empty((0, *kernel.shape))
+            factorize, dense = Factorizer(len(kernel), TOLERANCE, rank), np.empty((0, *kernel.shape))
         factor = factorize(kernel)
         if factor is not None:
             factors[m] = factor
@@ -536,10 +506,6 @@ def compress_each(
     if factors:
         groups.gather(factors)
     found = np.concatenate([*groups.members, np.array(kept, dtype=np.intp)])
-    if len(found) != n_kernels:
-        raise ValueError(
-            f"`n_kernels` must be the number of `kernels`; got {n_kernels} and {len(found)} kernels."
-        )
     if not groups.members:
         return DenseStack(dense)
     return LowRankStack(np.argsort(found), tuple(groups.padded), dense, None, tuple(groups.pivots))

@@ -144,7 +144,7 @@ def factored_rows(
     >>> from bayesmkl.kernels.stacks.factored import compress_each
     >>> X = np.random.default_rng(0).uniform(size=(100, 2))
     >>> bank = KernelBank(Gaussian(width=1), views="each").fit(X)
-    >>> stack = factored_rows(bank, compress_each(bank.train_kernels(), 2), 0.5 * X[:7] + 0.2)
+    >>> stack = factored_rows(bank, compress_each(bank.train_kernels()), 0.5 * X[:7] + 0.2)
     >>> bool(np.allclose(stack.combine(np.ones(2)), bank.evaluate(0.5 * X[:7] + 0.2).sum(axis=0), atol=1e-6))
     True
     """

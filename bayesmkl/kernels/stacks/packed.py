@@ -168,8 +168,7 @@ def pack(kernels: Iterable[np.ndarray], n_kernels: int) -> PackedStack:
     Raises
     ------
     ValueError
-        For kernels that are not symmetric, entries that are too large for single precision, and for another number
-        of kernels.
+        For kernels that are not symmetric, and for entries that are too large for single precision.
     """
     sizes: list[int] = []
 
