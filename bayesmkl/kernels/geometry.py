@@ -54,22 +54,22 @@ class PairwiseGeometry:
     def squared_distances(self) -> np.ndarray:
         """Squared Euclidean distances, shape (n_rows, n_train)."""
         if is_sparse(self.X) and is_sparse(self.Z):
-            return sparse_distances(self.X, self.Z)
+            return sparse_distances(self.X, self.Z, self._memory("squared distances"))
         if self.X is self.Z and self.X.shape[1] >= WIDE:  # the same numbers, to the last bit
             return _symmetric_distances(self.X)
-        return cdist(self.X, self.Z, "sqeuclidean")
+        return cdist(self.X, self.Z, "sqeuclidean", out=self._memory("squared distances"))
 
     @cached_property
     def l1_distances(self) -> np.ndarray:
         """Sums of absolute differences, shape (n_rows, n_train)."""
-        return cdist(self.X, self.Z, "cityblock")
+        return cdist(self.X, self.Z, "cityblock", out=self._memory("l1 distances"))
 
     @cached_property
     def inner_products(self) -> np.ndarray:
         """Inner products ``x.z``, shape (n_rows, n_train); exactly symmetric when `X` is `Z`."""
         if is_sparse(self.X) and is_sparse(self.Z):
-            return dense_products(self.X, self.Z)
-        return self.X @ self.Z.T
+            return dense_products(self.X, self.Z, self._memory("inner products"))
+        return np.matmul(self.X, self.Z.T, out=self._memory("inner products"))
 
     @cached_property
     def squared_norms(self) -> tuple[np.ndarray, np.ndarray]:
@@ -98,6 +98,10 @@ class PairwiseGeometry:
         wide = PairwiseGeometry(wide_z if self.X is self.Z else np.hstack([self.X, X]), wide_z)
         wide._parts[0, self.Z.shape[1]] = self
         return wide
+
+    def _memory(self, name: str) -> np.ndarray | None:
+        """Return an array (n_rows, n_train) to write into; None for a new one."""
+        return None
 
     def _moved(self, origin: np.ndarray) -> PairwiseGeometry:
         Z = self.Z - origin

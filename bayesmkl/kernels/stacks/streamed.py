@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
-from functools import cache, cached_property
+from functools import cache
 from itertools import groupby
 from numbers import Integral
 from queue import SimpleQueue
@@ -23,7 +23,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg.blas import daxpy, dsyrk
-from scipy.spatial.distance import cdist
 from threadpoolctl import ThreadpoolController
 
 from bayesmkl._numerics.arrays import Array
@@ -36,7 +35,7 @@ from bayesmkl.kernels.base import Kernel
 from bayesmkl.kernels.distance import FromDistance
 from bayesmkl.kernels.geometry import PairwiseGeometry
 from bayesmkl.kernels.normalize import Normalizer, Spherical, normalized_kernel
-from bayesmkl.kernels.sparse import SparseTable, dense_products, is_sparse, sparse_distances
+from bayesmkl.kernels.sparse import SparseTable
 from bayesmkl.kernels.stacks.base import ENTRIES, Spread, Stack
 from bayesmkl.kernels.stacks.dense import DenseStack
 
@@ -83,30 +82,15 @@ class Room:
 class _RoomyGeometry(PairwiseGeometry):
     """Write distances and inner products into memory that is there: fresh pages cost as much as their contents."""
 
-    def __init__(self, X: np.ndarray, Z: np.ndarray, room: Room, products: str = "inner products") -> None:
+    def __init__(self, X: np.ndarray, Z: np.ndarray, room: Room, prefix: str = "") -> None:
         super().__init__(X, Z)
-        self._room, self._products = room, products
+        self._room, self._prefix = room, prefix
 
-    @cached_property
-    def squared_distances(self) -> np.ndarray:
-        out = self._room.array("squared distances", len(self.X))
-        if is_sparse(self.X) and is_sparse(self.Z):
-            return sparse_distances(self.X, self.Z, out)
-        return cdist(self.X, self.Z, "sqeuclidean", out=out)
-
-    @cached_property
-    def l1_distances(self) -> np.ndarray:
-        return cdist(self.X, self.Z, "cityblock", out=self._room.array("l1 distances", len(self.X)))
-
-    @cached_property
-    def inner_products(self) -> np.ndarray:
-        out = self._room.array(self._products, len(self.X))
-        if is_sparse(self.X) and is_sparse(self.Z):
-            return dense_products(self.X, self.Z, out)
-        return np.matmul(self.X, self.Z.T, out=out)
+    def _memory(self, name: str) -> np.ndarray:
+        return self._room.array(self._prefix + name, len(self.X))
 
     def _moved(self, origin: np.ndarray) -> PairwiseGeometry:
-        return _RoomyGeometry(self.X - origin, self.Z - origin, self._room, "moved inner products")
+        return _RoomyGeometry(self.X - origin, self.Z - origin, self._room, "moved ")
 
 
 class _Member(NamedTuple):
