@@ -59,12 +59,7 @@ class _Finding(NamedTuple):
     """One kernel, seen in one pass."""
 
     name: str
-    constant: bool = False
-    near_identity: bool = False
-    remote: bool = False  # from all landmarks
-    asymmetric: bool = False
-    canceled: str = ""  # what centering has left
-    indefinite: str = ""  # the range of its eigenvalues
+    found: dict[str, str]  # keys of `PROBLEMS`, and the name as messages show it
     scale: float = 0.0  # mean |k(x, x)|
     fingerprint: np.ndarray | None = None  # K r / ||K||_F for one random r, (n_rows,)
 
@@ -154,39 +149,43 @@ class KernelInspector:
             slice(None) if present is None or present.all() else np.flatnonzero(present)
         )
         probe: np.ndarray = np.random.default_rng(0).standard_normal((kernel.shape[1],))[part]
-        fingerprint = np.zeros(len(kernel))
+        n_rows = len(kernel)
         kernel = kernel if isinstance(part, slice) else kernel[np.ix_(part, part)]
         name, known = self._names[m], bool(self._known[m])
         similarity = None if self._similarity is None else abs(float(self._similarity[m]))
         size, width = check_entries(name, kernel, similarity)
         if name == TOGETHER:  # a product of others, whose scale does not matter
-            self._findings.append(_Finding(name))
+            self._findings.append(_Finding(name, {}))
             return
-        finding = _Finding(name, scale=float(size) if similarity is None else similarity)
+        found: dict[str, str] = {}
+        fingerprint: np.ndarray | None = None
+        scale = float(size) if similarity is None else similarity
         if self._lost[m] > LOST:
-            finding = finding._replace(canceled=f"{name} (errors of up to {min(self._lost[m], 1.0):.0e})")
+            found["canceled"] = f"{name} (errors of up to {min(self._lost[m], 1.0):.0e})"
         if similarity is None and not known and self._definiteness and not is_semidefinite(kernel):
-            shown = sum(bool(other.indefinite) for other in self._findings) < SHOWN
-            finding = finding._replace(indefinite=f"{name} ({spectrum(kernel)})" if shown else name)
+            shown = sum("indefinite" in other.found for other in self._findings) < SHOWN
+            found["indefinite"] = f"{name} ({spectrum(kernel)})" if shown else name
         if width <= CONSTANT * size:
-            finding = finding._replace(constant=not finding.canceled)
+            if "canceled" not in found:
+                found["constant"] = name
         elif size < SMALLEST:
-            finding = finding._replace(remote=True)
+            found["remote"] = name
         else:
             square = float(np.vdot(kernel, kernel))
+            fingerprint = np.zeros(n_rows)
             fingerprint[part] = kernel @ probe / np.sqrt(square)
-            finding = finding._replace(fingerprint=fingerprint)
             if similarity is not None:
                 # the median length of the rows: near zero if most samples resemble no landmark
                 length = float(np.sqrt(np.median(np.einsum("ij,ij->i", kernel, kernel))))
-                finding = finding._replace(remote=length < NEAR_IDENTITY * similarity)
+                if length < NEAR_IDENTITY * similarity:
+                    found["remote"] = name
             else:
-                finding = finding._replace(
-                    asymmetric=not known and is_asymmetric(kernel, ASYMMETRIC * size),
-                    near_identity=_is_near_identity(kernel, square),
-                    scale=float(np.abs(kernel.diagonal()).mean()),
-                )
-        self._findings.append(finding)
+                if not known and is_asymmetric(kernel, ASYMMETRIC * size):
+                    found["asymmetric"] = name
+                if _is_near_identity(kernel, square):
+                    found["near-identity"] = name
+                scale = float(np.abs(kernel.diagonal()).mean())
+        self._findings.append(_Finding(name, found, scale, fingerprint))
 
     def report(self) -> None:
         """Warn once about everything doubtful.
@@ -203,24 +202,11 @@ class KernelInspector:
     def message(self) -> str:
         """Return the warning of `report`, empty where nothing is doubtful."""
         findings = self._findings
-        flags = ("near_identity", "remote", "constant", "asymmetric")
-        near_identity, remote, constant, asymmetric = (
-            [finding.name for finding in findings if getattr(finding, flag)] for flag in flags
-        )
-        problems = (
-            near_identity,
-            remote,
-            constant,
-            _duplicates(findings),
-            asymmetric,
-            [finding.canceled for finding in findings if finding.canceled],
-            [finding.indefinite for finding in findings if finding.indefinite],
-            _scales(findings),
-        )
+        of_all = {"duplicate": _duplicates(findings), "scales": _scales(findings)}
         lines = [
             f"- {problem}: {join(found)}. {remedy}"
-            for found, (problem, remedy) in zip(problems, PROBLEMS, strict=True)
-            if found
+            for key, (problem, remedy) in PROBLEMS.items()
+            if (found := of_all.get(key) or [one.found[key] for one in findings if key in one.found])
         ]
         return "Some kernels are unlikely to help:\n" + "\n".join(lines) if lines else ""
 
@@ -253,39 +239,39 @@ def check_entries(name: str, kernel: np.ndarray, similarity: float | None = None
     return Extent(size, largest - smallest)
 
 
-PROBLEMS = (
-    (
+PROBLEMS = {
+    "near-identity": (
         "near-identity (each training sample resembles only itself)",
         "Standardize the features if they are not, or use a larger width or fewer features per view.",
     ),
-    (
+    "remote": (
         "near-zero (most samples resemble no landmark)",
         "Standardize the features if they are not, or use a larger width, fewer features per view or more landmarks.",
     ),
-    (
+    "constant": (
         "constant (all samples look equal)",
         "Leave out kernels of constant features, center features far from zero, or use a smaller width.",
     ),
-    ("duplicates up to scale, which share one weight between them", "Keep one of each group."),
-    (
+    "duplicate": ("duplicates up to scale, which share one weight between them", "Keep one of each group."),
+    "asymmetric": (
         "asymmetric",
         "Check that rows and columns hold the samples in the same order. If the rest is rounding, pass "
         "K = (K + K.T) / 2.",
     ),
-    (
+    "canceled": (
         "short of digits after centering (nearly all of the kernel is common to all samples)",
         "Center or standardize the features, or use a smaller width.",
     ),
-    (
+    "indefinite": (
         "indefinite (no inner product in any feature space)",
         "Bayesian fits treat their rows as features and still work; support vector machines need "
         "a kernel with its negative eigenvalues removed.",
     ),
-    (
+    "scales": (
         "scaled differently by orders of magnitude, so that the prior treats their weights unequally",
         'Use `normalize="spherical"` or "trace".',
     ),
-)
+}
 
 
 def is_asymmetric(kernel: np.ndarray, tolerance: float) -> bool:
@@ -319,7 +305,8 @@ def _is_near_identity(kernel: np.ndarray, square: float) -> bool:
 
 
 def _duplicates(findings: list[_Finding]) -> list[str]:
-    candidates = [f for f in findings if f.fingerprint is not None and not (f.near_identity or f.remote)]
+    like = {"near-identity", "remote"}  # kernels that resemble each other for another reason
+    candidates = [f for f in findings if f.fingerprint is not None and like.isdisjoint(f.found)]
     if not candidates:
         return []
     prints = np.stack([f.fingerprint for f in candidates if f.fingerprint is not None])
