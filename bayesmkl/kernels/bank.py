@@ -558,8 +558,11 @@ class KernelBank(TransformerMixin, BankAlgebra):
         self.n_kernels_ = len(kernels)
         self.kernels_, self.X_train_, self.landmarks_ = kernels, X_train, landmarks
         self.present_ = self._present(X_train)
-        if not self.present_.all():
-            self._refuse_empty_views()
+        for view, present in zip(views, self.present_, strict=True):
+            if not present.any():
+                raise ValueError(
+                    f"`X`: all training samples lack the view {view.name!r}. Leave it out of `views`."
+                )
         self.kernels_known_psd_ = np.array([kernel.known_psd for kernel in kernels])
         return self._fit_kernels(normalize, keep, weights, self._needs_room(functions))
 
@@ -626,13 +629,10 @@ class KernelBank(TransformerMixin, BankAlgebra):
             for function, columns in own:
                 is_scaled[columns] &= not function.takes_units
         is_scaled &= True if codes is None else codes == 0
-        scaler = StandardScaler()
-        with np.errstate(
-            invalid="ignore"
-        ):  # of columns without values: an error names those that are missing
-            scaler.fit(X[:, is_scaled] if is_scaled.any() else X[:, :1], sample_weight=weights)
         self.locations_, self.scales_ = np.zeros(X.shape[1]), np.ones(X.shape[1])
         if is_scaled.any():
+            with np.errstate(invalid="ignore"):  # of columns without values, which an error names later
+                scaler = StandardScaler().fit(X[:, is_scaled], sample_weight=weights)
             self.locations_[is_scaled], self.scales_[is_scaled] = scaler.mean_, scaler.scale_
 
     def seen(self, X: Any, columns: np.ndarray, rows: np.ndarray | None = None) -> Any:
@@ -718,13 +718,6 @@ class KernelBank(TransformerMixin, BankAlgebra):
     def has_together(self) -> bool:
         """Whether the last kernel is the part "views together"."""
         return isinstance(self.kernels_[-1], Together)
-
-    def _refuse_empty_views(self) -> None:
-        for view, present in zip(self.views_, self.present_, strict=True):
-            if not present.any():
-                raise ValueError(
-                    f"`X`: all training samples lack the view {view.name!r}. Leave it out of `views`."
-                )
 
     @property
     def basis_(self) -> np.ndarray:
@@ -1155,21 +1148,19 @@ class KernelBank(TransformerMixin, BankAlgebra):
             first = slice(None) if needed is None else slice(needed[v])
             columns = columns[first]
             place = None if rows.all() and columns.all() else np.ix_(rows, columns)
-            found: dict[bytes, PairwiseGeometry] = {}
-            wide_of: dict[bytes, dict[bytes, PairwiseGeometry]] = {}
+            found: dict[tuple[bytes, bytes], PairwiseGeometry] = {}  # by own columns and gate columns
             for m in np.flatnonzero(self.view_positions_ == v).tolist():
                 own, gates = self.columns_seen(m), self.kernels_[m].gate_columns
-                if own.tobytes() not in found:
+                narrow, wide = (own.tobytes(), b""), (own.tobytes(), gates.tobytes())
+                if narrow not in found:
                     basis = self.seen(self.basis_[first], own, columns)
                     points = basis if is_basis else self.seen(X, own, rows)
-                    found[own.tobytes()] = PairwiseGeometry(points, basis)
-                geometry = found[own.tobytes()]
-                wide = wide_of.setdefault(own.tobytes(), {b"": geometry})
-                if gates.tobytes() not in wide:
+                    found[narrow] = PairwiseGeometry(points, basis)
+                if wide not in found:
                     of_basis_gates = self._gates_of(self.basis_[first], m, columns)
                     of_rows_gates = of_basis_gates if is_basis else self._gates_of(X, m, rows)
-                    wide[gates.tobytes()] = geometry.with_columns(of_rows_gates, of_basis_gates)
-                yield m, self.kernels_[m], wide[gates.tobytes()], place
+                    found[wide] = found[narrow].with_columns(of_rows_gates, of_basis_gates)
+                yield m, self.kernels_[m], found[wide], place
         if self.has_together:  # which sees all columns, whatever is absent
             rows = self.basis_ if is_basis else X
             yield self.n_kernels_ - 1, self.kernels_[-1], PairwiseGeometry(rows, self.basis_), None

@@ -18,7 +18,7 @@ from scipy.sparse import csr_array
 
 from bayesmkl._numerics.arrays import Array
 from bayesmkl._utils.typing import Index
-from bayesmkl.kernels.bank import KernelBank
+from bayesmkl.kernels.bank import KernelBank, check_finite, naming_kernel
 from bayesmkl.kernels.functions import Linear
 from bayesmkl.kernels.geometry import PairwiseGeometry
 from bayesmkl.kernels.normalize import Center, Normalizer, Spherical, Trace
@@ -184,16 +184,12 @@ def _at_pivots(bank: KernelBank, m: int, X: np.ndarray, pivots: np.ndarray) -> t
     rows, train = (bank.seen(values, columns) for values in (X, bank.X_train_[pivots]))
     geometry = PairwiseGeometry(rows, train)
     values = np.empty(geometry.shape)
-    kernel.evaluate(geometry, values)
-    diagonal = kernel.diagonal(rows)
-    for normalizer in bank.normalizers_[m]:
-        diagonal = _of_columns(normalizer, pivots).apply(values, diagonal)
-    if not (np.isfinite(values).all() and np.isfinite(diagonal).all()):
-        raise ValueError(
-            f"kernel {bank.kernel_names_[m]!r}: its values are not all finite. Scale the features of `X` as those of "
-            "training."
-        )
-    return values, diagonal
+    with naming_kernel(bank.kernel_names_[m]):
+        kernel.evaluate(geometry, values)
+        diagonal = kernel.diagonal(rows)
+        for normalizer in bank.normalizers_[m]:
+            diagonal = _of_columns(normalizer, pivots).apply(values, diagonal)
+        return check_finite(values), check_finite(diagonal)
 
 
 def _of_columns(normalizer: Normalizer, columns: np.ndarray) -> Normalizer:
