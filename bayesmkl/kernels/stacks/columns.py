@@ -55,10 +55,6 @@ class ColumnCache:
     def each(self, index: Sequence[int] | np.ndarray, keep: bool = True) -> list[np.ndarray]:
         """Return the columns one by one, each of shape (n_kernels, n_train)."""
         wanted = [int(i) for i in index]
-        if keep and all(i in self._kept for i in wanted):
-            for i in wanted:
-                self._kept.move_to_end(i)
-            return [self._kept[i] for i in wanted]
         missing = [i for i in dict.fromkeys(wanted) if i not in self._kept]
         found = {i: self._kept[i] for i in wanted if i in self._kept}
         if missing:
@@ -67,16 +63,12 @@ class ColumnCache:
             found |= {i: computed[:, :, k] for k, i in enumerate(missing)}
         if keep and self.capacity > 0:
             for i in wanted:
-                self._keep(i, found[i])
+                if i not in self._kept:
+                    self._kept[i] = np.array(found[i])  # a copy: the column may be a view of many
+                self._kept.move_to_end(i)
+                if len(self._kept) > self.capacity:
+                    self._kept.popitem(last=False)
         return [found[i] for i in wanted]
-
-    def _keep(self, i: int, column: np.ndarray) -> None:
-        if i in self._kept:
-            self._kept.move_to_end(i)
-            return
-        self._kept[i] = np.array(column)  # a copy: the column may be a view of many
-        while len(self._kept) > self.capacity:
-            self._kept.popitem(last=False)
 
 
 class BankColumns(Stack):
