@@ -610,11 +610,8 @@ class LinearStack(_Shared, Stack):
     def frobenius(self, other: Array | None = None) -> Any:
         """Return Frobenius products of the kernels."""
         if other is None:
-            return (
-                self.members
-                @ (self._similarity(self._rows) * self._similarity(self.features))
-                @ self.members.T
-            )
+            both = (self._rows @ self._rows.T) * (self.features @ self.features.T)  # by pairs of features
+            return self.members @ both @ self.members.T
         if other.ndim == 3:
             return np.array([self.frobenius(one) for one in other])
         return self.members @ np.vecdot(self._rows @ other, self.features)
@@ -622,7 +619,9 @@ class LinearStack(_Shared, Stack):
     def apply(self, vector: Array) -> Any:
         """Multiply every kernel from the right."""
         if vector.ndim == 1:
-            return self._scaled(self.features @ vector) @ self._rows
+            members, by_feature = self.members, self.features @ vector
+            scaled = members.data * by_feature[members.indices]
+            return csr_array((scaled, members.indices, members.indptr), members.shape) @ self._rows
         out = np.empty((self.n_kernels, self.n_rows, *vector.shape[1:2][: vector.ndim == 2]))
         inner = self.features @ vector if vector.ndim == 2 else None
         for m, (own, scales) in enumerate(self._members()):
@@ -640,7 +639,7 @@ class LinearStack(_Shared, Stack):
 
     def gram(self) -> Any:
         """Return ``sum_m K_m^T K_m`` of shape (n_train, n_train)."""
-        together = (self.members.T @ self.members).multiply(self._similarity(self._rows))
+        together = (self.members.T @ self.members).multiply(self._rows @ self._rows.T)
         return self.features.T @ (together @ self.features)
 
     def _mixture(self, mixing: Any) -> tuple[Callable[[slice], np.ndarray], int]:
@@ -650,7 +649,7 @@ class LinearStack(_Shared, Stack):
         """Return mean and variance over rows of ``K_m v`` for a batch of vectors (n_train, q)."""
         inner, center = self.features @ vectors, self._rows.mean(axis=1)
         around = self._rows - center[:, None]
-        cov = self._similarity(around) / self.n_rows
+        cov = around @ around.T / self.n_rows
         variance = np.empty((self.n_kernels, vectors.shape[1]))
         for m, (own, scales) in enumerate(self._members()):
             scaled = scales[:, None] * inner[own]
@@ -694,15 +693,3 @@ class LinearStack(_Shared, Stack):
                 yield root.T @ root
             else:
                 yield (scales[:, None] * self.left[own]).T @ self.features[own]
-
-    def _scaled(self, factors: np.ndarray) -> Any:
-        """Return the members with their features times some factors."""
-        members = self.members
-        return csr_array(
-            (members.data * factors[members.indices], members.indices, members.indptr), members.shape
-        )
-
-    @staticmethod
-    def _similarity(features: np.ndarray) -> Any:
-        """Return the products of features with each other over points, (n_features, n_features)."""
-        return features @ features.T
