@@ -6,7 +6,6 @@ centers of clusters of the training samples, samples drawn at random, or points 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from numbers import Integral
 from typing import Any
 
@@ -17,9 +16,8 @@ from sklearn.utils.validation import check_array
 
 from bayesmkl._utils.given import check_numbers
 from bayesmkl._utils.threads import one_thread
-from bayesmkl._utils.validation import check_choice, check_integer, shown
+from bayesmkl._utils.validation import shown
 from bayesmkl._utils.warnings import holding_back
-from bayesmkl.kernels.base import Kernel
 from bayesmkl.kernels.distance import FromDistance
 from bayesmkl.kernels.sparse import SparseTable, is_sparse
 from bayesmkl.kernels.views import column_labels, have_same_columns
@@ -77,8 +75,6 @@ def choose_landmarks(
     >>> choose_landmarks(X, 4, "random").tolist()
     [[0.0], [0.2], [5.0], [5.2]]
     """
-    check_choice("landmark_selection", selection, SELECTIONS)
-    seed = 0 if random_state is None else check_integer("random_state", random_state, low=0)
     if isinstance(landmarks, bool) or not isinstance(landmarks, Integral):
         points = _given(landmarks, X.shape[1])
         return SparseTable(csr_array(points)) if is_sparse(X) else points
@@ -90,8 +86,8 @@ def choose_landmarks(
     used = X if columns is None or len(columns) == X.shape[1] else X[:, columns]
     if scales is not None:
         used = used / (scales if used is X else scales[columns])
-    draw, rng = (_centers if selection == "kmeans" else _rows), np.random.default_rng(seed)
-    drawn = draw(X, used, int(landmarks), rng)
+    draw = _centers if selection == "kmeans" else _rows
+    drawn = draw(X, used, int(landmarks), np.random.default_rng(random_state or 0))
     return drawn if is_sparse(drawn) else np.ascontiguousarray(drawn)
 
 
@@ -112,10 +108,16 @@ def landmarks_of_bank(bank: Any, X: np.ndarray) -> np.ndarray:
     Raises
     ------
     ValueError
-        As `choose_landmarks` and `check_distances` do; for landmarks with other columns than `X`, and where samples
-        may lack views.
+        As `choose_landmarks` does; for centers where a matrix holds the distances, for landmarks with other columns
+        than `X`, and where samples may lack views.
     """
-    check_distances(bank.kernels_, bank.landmarks, bank.landmark_selection)
+    factors = [one for kernel in bank.kernels_ for one in kernel.factors()]
+    have_matrix = any(isinstance(one, FromDistance) and one.is_matrix for one in factors)
+    if have_matrix and isinstance(bank.landmarks, Integral) and bank.landmark_selection != "random":
+        raise ValueError(
+            '`landmark_selection` must be "random" where a matrix holds the distances of samples, which have no '
+            f"centers; got {bank.landmark_selection!r}."
+        )
     if bank.missing_views != "error":
         raise ValueError(
             f'`landmarks` must be None with `missing_views="{bank.missing_views}"`, because landmarks must '
@@ -138,30 +140,6 @@ def landmarks_of_bank(bank: Any, X: np.ndarray) -> np.ndarray:
                 'Use `landmark_selection="random"`: categories have no centers.',
             )
     return choose_landmarks(X, given, bank.landmark_selection, bank.random_state, columns, bank.scales_)
-
-
-def check_distances(kernels: Sequence[Kernel], landmarks: Any, selection: str) -> None:
-    """Raise for landmarks that have no distance to the samples.
-
-    Parameters
-    ----------
-    kernels : sequence of Kernel
-        Those of a bank.
-    landmarks : int or array-like of shape (n_landmarks, n_features)
-    selection : {"kmeans", "random"}
-
-    Raises
-    ------
-    ValueError
-        For centers where a matrix holds the distances.
-    """
-    functions = [one for kernel in kernels for one in kernel.factors() if isinstance(one, FromDistance)]
-    are_samples = selection == "random" or not isinstance(landmarks, Integral)
-    if any(function.is_matrix for function in functions) and not are_samples:
-        raise ValueError(
-            '`landmark_selection` must be "random" where a matrix holds the distances of samples, which have no '
-            f"centers; got {selection!r}."
-        )
 
 
 def _given(landmarks: Any, n_features: int) -> np.ndarray:

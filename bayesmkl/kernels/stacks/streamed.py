@@ -34,6 +34,7 @@ from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.base import Kernel
 from bayesmkl.kernels.distance import FromDistance
 from bayesmkl.kernels.geometry import PairwiseGeometry
+from bayesmkl.kernels.landmarks import SAMPLES_PER_LANDMARK
 from bayesmkl.kernels.normalize import Normalizer, Spherical, normalized_kernel
 from bayesmkl.kernels.sparse import SparseTable
 from bayesmkl.kernels.stacks.base import ENTRIES, Spread, Stack
@@ -602,7 +603,6 @@ def _blas_threads() -> int:
 # -------------------------------------------------------------------------------- rows that are read in blocks
 
 
-SAMPLES_PER_LANDMARK = 50  # rows that landmarks are learned from
 FEW_ROWS = 1000  # read where the landmarks are given
 BLOCK_ENTRIES = 2**20
 
