@@ -38,12 +38,10 @@ from bayesmkl._utils.files import as_path, load_array
 from bayesmkl._utils.given import refuse_unevaluated
 from bayesmkl._utils.memory import require_memory
 from bayesmkl._utils.tables import EXACT, bytes_of_text, first_row, named, other_separator, read_table
-from bayesmkl._utils.validation import check_integer, shown
+from bayesmkl._utils.validation import check_choice, check_flag, check_integer, shown
 from bayesmkl._utils.warnings import warn_user
 
 if TYPE_CHECKING:
-    import os
-
     from bayesmkl._utils.typing import Samples
 
 
@@ -55,7 +53,6 @@ LAYOUT = {
     "kernels": f"kernels.npy {_STACK} or kernel_01.npy, kernel_02.npy, ..., {_LABELS}",
     "distances": f"distances.npy {_STACK} or distance_01.npy, distance_02.npy, ..., {_LABELS}",
 }
-Folder = tuple[np.ndarray, np.ndarray, list[tuple[np.ndarray, np.ndarray]] | None]
 
 
 def _find_data(folder: Path, content: str) -> list[Path]:
@@ -142,22 +139,14 @@ def load_kernels(folder: str | os.PathLike[str], content: str = "kernels", retur
     >>> bool(model.score(data.data[np.ix_(test, train)], data.target[test]) > 0.9)
     True
     """
-    if not isinstance(content, str) or content not in ("kernels", "distances"):
-        raise ValueError(f"`content` must be 'kernels' or 'distances'; got {shown(content)}.")
-    if not isinstance(return_X_y, bool | np.bool_):
-        raise ValueError(f"`return_X_y` must be True or False; got {shown(return_X_y)}.")
+    check_choice("content", content, tuple(LAYOUT))
+    check_flag("return_X_y", return_X_y)
     path = as_path("folder", folder)
     if not path.is_dir():
         raise FileNotFoundError(f"`folder`: there is no folder {str(path)!r}.")
-    X, y, splits = _read_folder(path, content)
-    return (X, y) if return_X_y else Bunch(data=X, target=y, splits=splits)
-
-
-def _read_folder(path: Path, content: str) -> Folder:
-    folder = str(path)
     files = _find_data(path, content)
     if not files:
-        raise FileNotFoundError(f"{folder!r} must hold {LAYOUT[content]}.")
+        raise FileNotFoundError(f"{str(path)!r} must hold {LAYOUT[content]}.")
     matrices = [_read_matrix(file) for file in files]
     for file, matrix in zip(files, matrices, strict=True):
         if matrix.shape != matrices[0].shape:
@@ -168,12 +157,13 @@ def _read_folder(path: Path, content: str) -> Folder:
     X = _samples_first(matrices[0] if files[0].stem == content else np.stack(matrices), files[0])
     if not np.isfinite(X).all():
         raise ValueError(
-            f"{folder!r} has {int((~np.isfinite(X)).sum())} numbers in its {content} that are not finite."
+            f"{str(path)!r} has {int((~np.isfinite(X)).sum())} numbers in its {content} that are not finite."
         )
     y = _labels(path)
     if len(y) != len(X):
-        raise ValueError(f"{folder!r} has {content} of {len(X)} samples, but {len(y)} labels.")
-    return X, y, _splits(path / "splits.csv", len(y))
+        raise ValueError(f"{str(path)!r} has {content} of {len(X)} samples, but {len(y)} labels.")
+    splits = _splits(path / "splits.csv", len(y))
+    return (X, y) if return_X_y else Bunch(data=X, target=y, splits=splits)
 
 
 def _read_matrix(file: Path) -> np.ndarray:
