@@ -8,8 +8,7 @@ log posterior is
 Draws come from multivariate t densities, the first around the mode with the curvature there, each further one
 with mean and covariance of all draws so far. They are quasi-random, which makes posterior means about half as noisy.
 Every draw is weighted by the mixture of all densities that were drawn from, and the weights are Pareto smoothed;
-their `k` says whether so many draws are enough. Where u and -u are the same model, densities are those of draws with
-either sign, and moments are taken on one side of the mirror.
+their `k` says whether so many draws are enough.
 
 Of many coordinates with widths among them, the first density is not that around the mode, which may have little of
 the mass, but the one whose slopes are those of the log posterior where it draws (Cai et al. 2024).
@@ -38,7 +37,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import optimize
-from scipy.special import expit, logsumexp, ndtri
+from scipy.special import logsumexp, ndtri
 from scipy.stats import chi2, multivariate_t, qmc
 
 from bayesmkl._numerics.convergence import Outcome
@@ -54,18 +53,16 @@ LEAST_COV = 1e-3  # of a coordinate, in later rounds
 DRAWS_PER_COORDINATE = 20.0  # effective ones that moments take to be half trusted
 LEAST_DF = 12.0  # of the densities that are drawn from
 EDGE = 1e-12  # of the unit cube, where a normal quantile is not finite
-LOG_2 = float(np.log(2.0))
 DF_PER_COORDINATE = (
     0.75  # with fewer, the scale that all coordinates have in common varies more than their density
 )
 
 
 class Proposal(NamedTuple):
-    """A multivariate t density, or the mean of one and its mirror image."""
+    """A multivariate t density."""
 
     mean: np.ndarray
     cov: np.ndarray
-    mirror: Callable[[np.ndarray], np.ndarray | None]
 
     @property
     def df(self) -> float:
@@ -74,19 +71,16 @@ class Proposal(NamedTuple):
 
     def log_density(self, coordinates: np.ndarray) -> np.ndarray:
         """Return the log density at some coordinates, (n_draws, n_coordinates)."""
-        mirrored = self.mirror(coordinates)
-        own = self._log_t(coordinates)
-        return own if mirrored is None else np.logaddexp(own, self._log_t(mirrored)) - LOG_2
+        if not len(self.mean):  # the data say nothing in any direction
+            return np.zeros(len(coordinates))
+        return np.atleast_1d(multivariate_t.logpdf(coordinates, self.mean, self.cov, self.df))
 
     def sequence(self, rng: np.random.Generator) -> qmc.Sobol:
         """Return scrambled Sobol points, which this density and those adapted from it draw by, one by one."""
         return qmc.Sobol(len(self.mean) + 1, seed=rng)
 
     def draw(self, n_draws: int, rng: np.random.Generator, sequence: qmc.Sobol) -> np.ndarray:
-        """Draw by the next points of a sequence, one coordinate of which is that of the scale; closest first.
-
-        Draws are of the t density: which side of the mirror they are on says nothing.
-        """
+        """Draw by the next points of a sequence, one coordinate of which is that of the scale; closest first."""
         cube = sequence.random(2 ** max(n_draws - 1, 0).bit_length())[:n_draws]
         cube = np.clip(cube, EDGE, 1.0 - EDGE)
         scale = np.sqrt(chi2.ppf(cube[:, -1:], self.df) / self.df)
@@ -95,11 +89,6 @@ class Proposal(NamedTuple):
 
     def adapted(self, coordinates: np.ndarray, weights: np.ndarray) -> Proposal:
         """Return the density with the moments of weighted draws, or as near to it as so many draws are good for."""
-        mirrored = self.mirror(coordinates)
-        if mirrored is not None:  # each draw counts on both sides, as far as it belongs to this one
-            here = expit(self._log_t(coordinates) - self._log_t(mirrored))
-            coordinates = np.vstack([coordinates, mirrored])
-            weights = np.concatenate([weights * here, weights * (1.0 - here)])
         ess, mean = 1.0 / (weights**2).sum(), weights @ coordinates
         around = coordinates - mean
         least = np.minimum(LEAST_COV, np.diag(self.cov))  # of many samples little is left of the noise's
@@ -132,11 +121,6 @@ class Proposal(NamedTuple):
         cov = half @ half.T
         return self._replace(mean=self.mean + share * (cov @ slope - off), cov=cov)
 
-    def _log_t(self, coordinates: np.ndarray) -> np.ndarray:
-        if not len(self.mean):  # the data say nothing in any direction
-            return np.zeros(len(coordinates))
-        return np.atleast_1d(multivariate_t.logpdf(coordinates, self.mean, self.cov, self.df))
-
 
 class WideProposal(NamedTuple):
     """A density that is normal with one variance but in the span of a few directions, where it is a t density.
@@ -164,7 +148,7 @@ class WideProposal(NamedTuple):
     def around(cls, mean: np.ndarray, basis: np.ndarray, variances: np.ndarray) -> WideProposal:
         """Return the density around some coordinates."""
         center = mean @ basis
-        return cls(mean - basis @ center, basis, Proposal(center, np.diag(variances), _no_mirror))
+        return cls(mean - basis @ center, basis, Proposal(center, np.diag(variances)))
 
     def log_density(self, coordinates: np.ndarray) -> np.ndarray:
         """Return the log density at some coordinates, (n_draws, n_coordinates)."""
@@ -195,10 +179,6 @@ class WideProposal(NamedTuple):
         """Return squared distances from the mean outside of the span, (n_draws,)."""
         square: np.ndarray = ((coordinates - self.outside) ** 2).sum(axis=1)
         return square - ((coordinates @ self.basis) ** 2).sum(axis=1)
-
-
-def _no_mirror(coordinates: np.ndarray) -> None:
-    return
 
 
 N_DIRECTIONS = 64  # that the information is multiplied by
@@ -406,10 +386,6 @@ class Hypermodel(NamedTuple):
     def log_prior(self, coordinates: np.ndarray) -> tuple[float, np.ndarray]:
         r"""Return the log prior density and its gradient, the density without :math:`(2 \pi)^{-d/2}`."""
         return -0.5 * float(coordinates @ coordinates), -coordinates
-
-    def mirror(self, coordinates: np.ndarray) -> np.ndarray | None:
-        """Return coordinates that say the same of the data, those at -w for w, or None if there are none."""
-        return None
 
 
 class Point(NamedTuple):
@@ -703,7 +679,7 @@ def draw_importance(
     if isinstance(mode.cov, Spread):
         density = WideProposal.around(mode.coordinates, mode.cov.basis, WIDER * mode.cov.variances)
     else:
-        density = Proposal(mode.coordinates, WIDER * mode.cov, model.mirror)
+        density = Proposal(mode.coordinates, WIDER * mode.cov)
     metric = None if isinstance(mode.cov, Spread) else _metric(mode.cov)
     sequence, proposals, sizes = density.sequence(rng), [], []
     coordinates = np.empty((0, len(mode.coordinates)))
@@ -732,7 +708,7 @@ def draw_importance(
         of_kernels = np.array([model.values(u)[0] for u in new])
         shares.append(_prior_shares(model, of_kernels))
         for u, matrix in zip(new, covariance_matrices(model, of_kernels), strict=True):
-            near = _nearest(u, coordinates[: len(points)], points, mode, model, metric)
+            near = _nearest(u, coordinates[: len(points)], points, mode, metric)
             try:
                 point, found = evaluate_height(model, u, near.sites, matrix, spare=True, tol=LOOSE)
                 room -= len(found) * matrix.nbytes
@@ -819,7 +795,7 @@ def gather(model: Hypermodel, mode: Mode, rng: np.random.Generator) -> Mode:
     """
     size, of_model = len(mode.coordinates), Slopes(model, mode.point.sites)
     mean, sds = climb_bound(of_model, mode.coordinates, np.sqrt(np.diag(mode.cov)), rng, STEPS)
-    density = Proposal(mean, np.diag(sds**2), model.mirror)
+    density = Proposal(mean, np.diag(sds**2))
     for k in range(-(-PER_COORDINATE * size // BATCH)):
         lower = np.linalg.cholesky(density.cov)
         drawn = density.mean + rng.standard_normal((BATCH, size)) @ lower.T
@@ -911,7 +887,6 @@ def _nearest(
     coordinates: np.ndarray,
     points: list[Point],
     mode: Mode,
-    model: Hypermodel,
     metric: np.ndarray | None,
 ) -> Point:
     """Return the point whose scores are next to those of some coordinates; of many the latest."""
@@ -919,13 +894,5 @@ def _nearest(
         return mode.point
     if metric is None:
         return points[-1]
-    mirrored = model.mirror(u)
-    distance = _squares(coordinates - u, metric)
-    if mirrored is not None:
-        distance = np.minimum(distance, _squares(coordinates - mirrored, metric))
-    return points[int(np.argmin(distance))]
-
-
-def _squares(around: np.ndarray, metric: np.ndarray) -> np.ndarray:
-    found: np.ndarray = np.vecdot(around @ metric, around)
-    return found
+    around = coordinates - u
+    return points[int(np.argmin(np.vecdot(around @ metric, around)))]

@@ -81,7 +81,7 @@ def _by_draws(
     model: Hypermodel, at: np.ndarray, cov: np.ndarray, sites: tuple[Sites, ...] | None
 ) -> tuple[float, float]:
     r"""Return the log evidence by draws around some coordinates, and their :math:`\hat k`."""
-    proposal, rng = Proposal(at, cov, model.mirror), np.random.default_rng(0)
+    proposal, rng = Proposal(at, cov), np.random.default_rng(0)
     drawn = proposal.draw(N_POINTS, rng, proposal.sequence(rng))
     log_density = np.full(N_POINTS, -np.inf)
     for i, u in enumerate(drawn):

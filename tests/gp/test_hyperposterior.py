@@ -436,7 +436,7 @@ def test_a_gathered_density_has_the_moments_of_the_posterior(rng):
 
 def test_a_density_that_matches_slopes_of_a_normal_posterior_is_this_posterior(rng):
     mean, cov = np.array([1.0, -2.0, 0.5]), np.cov(rng.standard_normal((3, 9)))
-    density = hyperposterior.Proposal(np.zeros(3), np.eye(3), lambda u: None)
+    density = hyperposterior.Proposal(np.zeros(3), np.eye(3))
     for _ in range(30):
         drawn = density.mean + rng.standard_normal((20, 3)) @ np.linalg.cholesky(density.cov).T
         density = density.matched(drawn, -(drawn - mean) @ np.linalg.inv(cov), 100.0)
