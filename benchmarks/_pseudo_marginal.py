@@ -20,11 +20,11 @@ from typing import NamedTuple
 
 import numpy as np
 from _orthants import positive_draws
+from _weighted import Weighted
 from scipy.linalg import cho_solve, solve_triangular
 from scipy.special import gammaln, logsumexp
 
 from bayesmkl._numerics.psis import smooth_weights
-from bayesmkl.gp.covariances import Weighted
 from bayesmkl.gp.drawing import find_mode
 from bayesmkl.gp.hyperposterior import Hypermodel, Mode, Point, evaluate, evaluate_slope
 from bayesmkl.outcomes import Probit

@@ -11,17 +11,18 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+from _weighted import StudentT, Weighted
 from scipy import special
 from sklearn.datasets import load_digits
 
 from bayesmkl import BEMKLClassifier, BEMKLRegressor, GPMKLClassifier, GPMKLRegressor, KernelBank
 from bayesmkl.bemkl import Gamma
 from bayesmkl.datasets import load_diabetes, load_iris, load_wdbc, load_wine
-from bayesmkl.gp.covariances import Additive, Weighted, kernel_units
+from bayesmkl.gp.covariances import Additive, kernel_units
 from bayesmkl.gp.estimators.settings import of_kernels
 from bayesmkl.gp.evidence import ep_evidence, exact_evidence
 from bayesmkl.gp.hyperposterior import Hypermodel
-from bayesmkl.gp.hyperpriors import LogNormal, Mapped, NestedShares, StudentT
+from bayesmkl.gp.hyperpriors import LogNormal, Mapped, NestedShares
 from bayesmkl.kernels import Gaussian, Linear, Polynomial
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.outcomes import Gaussian as NormalNoise

@@ -158,16 +158,18 @@ def add_brute_force(problem: Problem, n_draws: int, seed: int) -> dict[str, Any]
 
 def brute(problem: Problem, reference: dict[str, Any], n_draws: int, seed: int) -> dict[str, Any]:
     """Compare a reference with NUTS on the program that has a site for every function value."""
+    import _weighted
     import jax
     from arviz_stats.base import array_stats
     from numpyro.infer import MCMC
     from numpyro.infer import NUTS as NoUTurn
 
     from bayesmkl._utils.devices import numpyro_session
-    from bayesmkl.gp.program import explicit_program
+    from bayesmkl.gp import program as additive
 
     with numpyro_session():
-        program = explicit_program(problem.model)
+        programs = _weighted if problem.process == "weighted" else additive
+        program = programs.explicit_program(problem.model)
         kernel = NoUTurn(program.model, target_accept_prob=0.9)
         sampler = MCMC(
             kernel,

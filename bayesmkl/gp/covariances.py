@@ -1,19 +1,14 @@
-r"""Covariances of the latent score under given kernel weights: the additive Gaussian process and the paper's.
+r"""Covariance of the latent score under given kernel weights: that of the additive Gaussian process.
 
-`Additive` is :math:`f = \sum_m w_m g_m + b` with independent :math:`g_m \sim GP(0, K_m / c_m)`. `Weighted` is
-the model of Gönen (2012) with its sample weights `a`, intermediate outputs and intercept integrated out,
-
-.. math:: f = \sum_m w_m (K_m^\top a + \xi_m) + b, \qquad a \sim N(0, I), \quad \xi_m \sim N(0, \sigma_g^2 I) .
-
-`Covariance` is the contract: inference asks for the covariance of the training scores and for the gradient of a
-function of it, predictions for the covariance of new scores, or of the part that some kernels have in them,
-with the training scores.
+It is :math:`f = \sum_m w_m g_m + b` with independent :math:`g_m \sim GP(0, K_m / c_m)`. Inference asks for the
+covariance of the training scores and for the gradient of a function of it, predictions for the covariance of new
+scores, or of the part that some kernels have in them, with the training scores.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg.blas import daxpy, dger
@@ -29,118 +24,6 @@ ROUGH = 1e-6  # the same of kernels in single precision
 CONSTANT = 1e-10  # part of a kernel around its mean that is rounding error
 
 
-class Covariance(Protocol):
-    """Contract of covariances; a matrix's `N` is n_samples.
-
-    `weights` are of shape (n_kernels,); after them come the standard deviations of the terms of `effects`, the values
-    of `tasks`, and log widths of kernels, where there are some.
-    """
-
-    @property
-    def stack(self) -> Stack:
-        """Training kernels."""
-        ...
-
-    @property
-    def intercept_std(self) -> float:
-        """Prior standard deviation of the intercept."""
-        ...
-
-    @property
-    def effects(self) -> Effects | None:
-        """Effects of covariates and groups, if there are any."""
-        ...
-
-    @property
-    def tasks(self) -> Tasks | None:
-        """Tasks of the training samples, if there are several."""
-        ...
-
-    def split(self, weights: Array) -> tuple[Any, Any, Any, Any]:
-        """Return weights of kernels, standard deviations of groups, values of tasks, and log widths."""
-        ...
-
-    def matrix(self, weights: Array, precision: type[np.floating] = np.float64) -> Any:
-        """Return the prior covariance of the training scores, (n_samples, n_samples).
-
-        Of several `weights` at once, (q, n), there are as many, in single `precision` where that is faster.
-        """
-        ...
-
-    def pull(self, weights: Array, adjoint: Array) -> Any:
-        r"""Return :math:`\sum_{ij} A_{ij} \partial C_{ij} / \partial w_m`, of a symmetric `adjoint` `A`."""
-        ...
-
-    def informed(self, weights: np.ndarray, within: np.ndarray, directions: np.ndarray) -> np.ndarray:
-        r"""Return the Fisher information of the weights of kernels times some directions, (q, n_kernels).
-
-        It is :math:`\tfrac12 \mathrm{tr}(R\, \partial_m C\, R\, \partial_n C)`, of an `R` that is ``within @
-        within.T``, and is there where parts of kernels are independent.
-        """
-        ...
-
-    @property
-    def parts_are_independent(self) -> bool:
-        """Whether parts of kernels are independent under the prior, so that some of them make a covariance alone."""
-        ...
-
-    def of_kernels(self, kernels: np.ndarray) -> Covariance:
-        """Return the covariance of the parts of the kernels at some positions, which are independent of others."""
-        ...
-
-    def draw_parts(self, rng: np.random.Generator, n_draws: int) -> np.ndarray:
-        """Draw what kernels of unit weight add to the training scores, (n_kernels, n_samples, n_draws).
-
-        Of several tasks they are functions from which `weigh_parts` makes those of the tasks, with an axis in front.
-        Of kernels whose width is inferred they are standard normal numbers, from which `color` makes functions.
-        """
-        ...
-
-    def color(self, weights: np.ndarray, drawn: np.ndarray, which: np.ndarray) -> None:
-        """Make functions of the widths in some weights from draws of `draw_parts`, in place, of `which` of them."""
-        ...
-
-    def weigh_parts(self, weights: np.ndarray, drawn: np.ndarray) -> np.ndarray:
-        """Return parts of some weights, (n_draws, n_kernels, n_samples), from draws of `draw_parts` as first axis.
-
-        Where parts are independent and there are no tasks, every draw may have `weights` of its own, (n_draws, n).
-        """
-        ...
-
-    def shift_parts(self, weights: np.ndarray, residuals: np.ndarray) -> np.ndarray:
-        """Return the covariance of each kernel's part with the scores, times (n_samples, q) vectors.
-
-        The result is of shape (n_kernels, n_samples, q). Every vector may have `weights` of its own, (q, n), where
-        draws may have.
-        """
-        ...
-
-    def part_duals(self, weights: np.ndarray, dual: np.ndarray) -> np.ndarray:
-        """Return weights of training samples, (n_kernels, n_samples), with which `k_m` is kernel m's mean part.
-
-        They have an axis of tasks in front where there are several. Of several `weights`, (q, n), with a `dual` each
-        the sum is returned.
-        """
-        ...
-
-    def cross(
-        self, rows: Stack, part: np.ndarray, weights: np.ndarray, precision: type[np.floating] = np.float64
-    ) -> np.ndarray:
-        """Return the covariance of part of the scores at new rows with the training scores, without the intercept.
-
-        `part` has the weights of the kernels that belong to it, and zeros. What tasks of rows have to do with those
-        of training samples is a factor of its own. Of several parts, (q, n_kernels), there are as many, in single
-        `precision` where that is faster.
-        """
-        ...
-
-    def variance(
-        self, rows: Stack, diagonal: np.ndarray, part: np.ndarray, weights: np.ndarray
-    ) -> np.ndarray:
-        """Return the prior variance of that part at new rows, whose similarities to themselves are `diagonal`."""
-        ...
-
-
 class Additive(NamedTuple):
     r"""Additive Gaussian process: :math:`C = \sum_m w_m^2 K_m / c_m + \gamma^{-1} 1 1^\top`.
 
@@ -148,6 +31,9 @@ class Additive(NamedTuple):
     K_m - K_m p)` of samples in proportions `p`, so that its weight is the standard deviation of its part whatever
     they are. With the gradient `A` by `C`, the one by :math:`K_m` is :math:`w_m^2 c_m^{-1} (A + c_m^{-1} \langle A,
     K_m \rangle\, (p p^\top - \operatorname{diag} p))`.
+
+    `weights` are of shape (n_kernels,); after them come the standard deviations of the terms of `effects`, the values
+    of `tasks`, and log widths of kernels, where there are some.
 
     Attributes
     ----------
@@ -172,11 +58,6 @@ class Additive(NamedTuple):
     effects: Effects | None = None
     tasks: Tasks | None = None
     sample_weight: np.ndarray | None = None
-
-    @property
-    def parts_are_independent(self) -> bool:
-        """Whether parts of kernels are independent under the prior: they are."""
-        return True
 
     def of_kernels(self, kernels: np.ndarray) -> Additive:
         """Return the covariance of the parts of the kernels at some positions, without effects."""
@@ -208,7 +89,10 @@ class Additive(NamedTuple):
         return share
 
     def matrix(self, weights: Array, precision: type[np.floating] = np.float64) -> Any:
-        """Return the prior covariance of the training scores, of weights (q, n) one for each."""
+        """Return the prior covariance of the training scores, (n_samples, n_samples).
+
+        Of several `weights` at once, (q, n), there are as many, in single `precision` where that is faster.
+        """
         if weights.ndim == 2 and (self.tasks is not None or self.stack.learned):
             return np.stack([self.matrix(one) for one in weights])
         own, of_groups, of_tasks, of_widths = (part.T for part in self.split(weights.T))
@@ -231,7 +115,10 @@ class Additive(NamedTuple):
         return daxpy(kernel.ravel(), found.ravel(), a=square / self.units[m]).reshape(matrix.shape)
 
     def pull(self, weights: Array, adjoint: Array) -> Any:
-        """Return the gradient by the weights of what has the gradient `adjoint` by the covariance."""
+        r"""Return :math:`\sum_{ij} A_{ij} \partial C_{ij} / \partial w_m`, of a symmetric `adjoint` `A`.
+
+        It is the gradient by the weights of what has the gradient `adjoint` by the covariance.
+        """
         own, of_groups, of_tasks, of_widths = self.split(weights)
         stack, units = self.at(of_widths)
         by_kernels = adjoint if self.tasks is None else adjoint * self.tasks.matrix(of_tasks)
@@ -255,7 +142,8 @@ class Additive(NamedTuple):
     def informed(self, weights: np.ndarray, within: np.ndarray, directions: np.ndarray) -> np.ndarray:
         r"""Return the Fisher information of the weights of kernels times directions `v`, (q, n_kernels).
 
-        With :math:`\dot C = \sum_n v_n \partial_n C` it is :math:`\tfrac12 \mathrm{tr}(\partial_m C\, R \dot C R)`.
+        With :math:`\dot C = \sum_n v_n \partial_n C` it is :math:`\tfrac12 \mathrm{tr}(\partial_m C\, R \dot C R)`,
+        of an `R` that is ``within @ within.T``.
         """
         own, _, of_tasks, of_widths = self.split(weights)
         stack, units = self.at(of_widths)
@@ -269,7 +157,12 @@ class Additive(NamedTuple):
     def cross(
         self, rows: Stack, part: np.ndarray, weights: np.ndarray, precision: type[np.floating] = np.float64
     ) -> np.ndarray:
-        """Return the covariance of part of the scores at new rows with the training scores."""
+        """Return the covariance of part of the scores at new rows with the training scores, without the intercept.
+
+        `part` has the weights of the kernels that belong to it, and zeros. What tasks of rows have to do with those
+        of training samples is a factor of its own. Of several parts, (q, n_kernels), there are as many, in single
+        `precision` where that is faster.
+        """
         if self.stack.learned:
             if part.ndim == 2:
                 return np.stack([self.cross(rows, *own) for own in zip(part, weights, strict=True)])
@@ -284,14 +177,18 @@ class Additive(NamedTuple):
     def variance(
         self, rows: Stack, diagonal: np.ndarray, part: np.ndarray, weights: np.ndarray
     ) -> np.ndarray:
-        """Return the prior variance of that part at new rows."""
+        """Return the prior variance of that part at new rows, whose similarities to themselves are `diagonal`."""
         widths = self.split(weights)[3]
         if self.stack.learned:
             diagonal = rows.diagonal_at(widths, diagonal, self.stack)  # type: ignore[attr-defined]
         return (part**2 / self.at(widths)[1]) @ diagonal
 
     def draw_parts(self, rng: np.random.Generator, n_draws: int) -> Any:
-        """Draw functions of unit weight from their prior, ([n_tasks, ]n_kernels, n_samples, n_draws)."""
+        """Draw what kernels of unit weight add to the training scores, (n_kernels, n_samples, n_draws).
+
+        Of several tasks they are functions from which `weigh_parts` makes those of the tasks, with an axis in front.
+        Of kernels whose width is inferred they are standard normal numbers, from which `color` makes functions.
+        """
         of_tasks = () if self.tasks is None else (self.tasks.n_tasks,)
         drawn = np.empty((*of_tasks, self.stack.n_kernels, self.stack.n_train, n_draws))
         moving = self.stack.moving
@@ -301,14 +198,17 @@ class Additive(NamedTuple):
         return drawn
 
     def color(self, weights: np.ndarray, drawn: np.ndarray, which: np.ndarray) -> None:
-        """Make functions of the widths in some weights from normal draws, in place."""
+        """Make functions of the widths in some weights from draws of `draw_parts`, in place, of `which` of them."""
         stack, units = self.at(self.split(weights)[3])
         for m in self.stack.moving:
             functions = drawn[..., m, :, :]
             functions[..., which] = _root(stack.kernels[m], m) / np.sqrt(units[m]) @ functions[..., which]
 
     def weigh_parts(self, weights: np.ndarray, drawn: np.ndarray) -> np.ndarray:
-        """Return parts of some weights, (n_draws, n_kernels, n_samples)."""
+        """Return parts of some weights, (n_draws, n_kernels, n_samples), from draws of `draw_parts` as first axis.
+
+        Where there are no tasks, every draw may have `weights` of its own, (n_draws, n).
+        """
         own, _, of_tasks, _ = (part.T for part in self.split(weights.T))
         if self.tasks is None:
             return own[..., None] * drawn
@@ -335,7 +235,11 @@ class Additive(NamedTuple):
             yield (_root(kernel, m) if root is None else root) / np.sqrt(unit)
 
     def shift_parts(self, weights: np.ndarray, residuals: np.ndarray) -> np.ndarray:
-        """Return the covariance of each kernel's part with the scores, times vectors: (n_kernels, n_samples, q)."""
+        """Return the covariance of each kernel's part with the scores, times (n_samples, q) vectors.
+
+        The result is of shape (n_kernels, n_samples, q). Every vector may have `weights` of its own, (q, n), where
+        draws may have.
+        """
         if weights.ndim == 2:
             own = self.split(weights.T)[0]
             return (own**2 / self.units[:, None])[:, None] * self.stack.apply(residuals)
@@ -354,9 +258,10 @@ class Additive(NamedTuple):
         return (own**2 / units)[:, None, None] * found
 
     def part_duals(self, weights: np.ndarray, dual: np.ndarray) -> np.ndarray:
-        """Return the weights of training samples in every kernel's mean part, ([n_tasks, ]n_kernels, n_samples).
+        """Return weights of training samples, (n_kernels, n_samples), with which `k_m` is kernel m's mean part.
 
-        They are NaN of kernels whose widths are inferred: their mean part is of several kernels.
+        They have an axis of tasks in front where there are several. Of several `weights`, (q, n), with a `dual` each
+        the sum is returned. They are NaN of kernels whose widths are inferred: their mean part is of several kernels.
         """
         if weights.ndim == 2 and self.tasks is not None:
             return np.sum(list(map(self.part_duals, weights, dual)), axis=0)
@@ -367,107 +272,6 @@ class Additive(NamedTuple):
             return scales.T @ dual if weights.ndim == 2 else np.outer(scales, dual)
         of_each = self.tasks.cross(np.arange(self.tasks.n_tasks), of_tasks) * dual
         return scales[:, None] * of_each[:, None]
-
-
-class Weighted(NamedTuple):
-    r"""The process of BEMKL: :math:`C = K_w K_w^\top + \sigma_g^2 \|w\|^2 I + \gamma^{-1} 1 1^\top`.
-
-    Here :math:`K_w = \sum_m w_m K_m`.
-
-    Attributes
-    ----------
-    stack : Stack
-        Training kernels.
-    intermediate_std : float
-        :math:`\sigma_g`.
-    intercept_std : float
-        :math:`\gamma^{-1/2}`.
-    """
-
-    stack: Stack
-    intermediate_std: float
-    intercept_std: float
-
-    @property
-    def effects(self) -> None:
-        """There are none beside the kernels."""
-        return None
-
-    @property
-    def tasks(self) -> None:
-        """All samples are of the same task."""
-        return None
-
-    @property
-    def parts_are_independent(self) -> bool:
-        """Whether parts of kernels are independent: their weights of samples are the same."""
-        return False
-
-    def of_kernels(self, kernels: np.ndarray) -> Weighted:
-        """Return the covariance itself, of all kernels."""
-        return self
-
-    def split(self, weights: Array) -> tuple[Any, Any, Any, Any]:
-        """Return weights of kernels; there is nothing else."""
-        return weights, weights[:0], weights[:0], weights[:0]
-
-    def matrix(self, weights: Array, precision: type[np.floating] = np.float64) -> Any:
-        """Return the prior covariance of the training scores, of weights (q, n) one for each."""
-        if weights.ndim == 2:
-            return np.stack([self.matrix(one) for one in weights])
-        mixed = self.stack.combine(weights)
-        alone = self.intermediate_std**2 * (weights @ weights)
-        return plus_diagonal(mixed @ mixed.T + self.intercept_std**2, alone)
-
-    def pull(self, weights: Array, adjoint: Array) -> Any:
-        """Return the gradient by the weights of what has the gradient `adjoint` by the covariance."""
-        xp = namespace(adjoint)
-        product = adjoint @ self.stack.combine(weights)
-        alone = 2.0 * self.intermediate_std**2 * xp.trace(adjoint) * weights
-        return 2.0 * self.stack.frobenius(product) + alone
-
-    def informed(self, weights: np.ndarray, within: np.ndarray, directions: np.ndarray) -> np.ndarray:
-        """Raise: the slopes of this covariance are no kernels."""
-        raise NotImplementedError
-
-    def cross(
-        self, rows: Stack, part: np.ndarray, weights: np.ndarray, precision: type[np.floating] = np.float64
-    ) -> np.ndarray:
-        """Return the covariance of part of the scores at new rows with the training scores."""
-        if part.ndim == 2:
-            return np.stack([self.cross(rows, *own) for own in zip(part, weights, strict=True)])
-        return rows.combine(part) @ self.stack.combine(weights).T
-
-    def variance(
-        self, rows: Stack, diagonal: np.ndarray, part: np.ndarray, weights: np.ndarray
-    ) -> np.ndarray:
-        """Return the prior variance of that part at new rows."""
-        mixed = rows.combine(part)
-        return np.einsum("ij,ij->i", mixed, mixed) + self.intermediate_std**2 * (part @ part)
-
-    def draw_parts(self, rng: np.random.Generator, n_draws: int) -> Any:
-        """Draw the intermediate outputs of all kernels from their prior, (n_kernels, n_samples, n_draws)."""
-        outputs = self.stack.apply(rng.standard_normal((self.stack.n_train, n_draws)))
-        return outputs + self.intermediate_std * rng.standard_normal(outputs.shape)
-
-    def color(self, weights: np.ndarray, drawn: np.ndarray, which: np.ndarray) -> None:
-        """Do nothing: no width is inferred."""
-
-    def weigh_parts(self, weights: np.ndarray, drawn: np.ndarray) -> np.ndarray:
-        """Return parts of some weights, (n_draws, n_kernels, n_samples)."""
-        return weights[:, None] * drawn
-
-    def shift_parts(self, weights: np.ndarray, residuals: np.ndarray) -> np.ndarray:
-        """Return the covariance of each kernel's part with the scores, times vectors: (n_kernels, n_samples, q)."""
-        shared = self.stack.apply(self.stack.combine(weights).T @ residuals)
-        alone = self.intermediate_std**2 * weights[:, None, None] * residuals
-        return weights[:, None, None] * (shared + alone)
-
-    def part_duals(self, weights: np.ndarray, dual: np.ndarray) -> np.ndarray:
-        """Return the weights of training samples in every kernel's mean part, (n_kernels, n_samples)."""
-        if weights.ndim == 2:
-            return np.sum(list(map(self.part_duals, weights, dual)), axis=0)
-        return np.outer(weights, self.stack.combine(weights).T @ dual)
 
 
 def kernel_units(stack: Stack, sample_weight: np.ndarray | None = None) -> np.ndarray:

@@ -13,7 +13,6 @@ from scipy import optimize
 from bayesmkl._utils.options import Marginal
 from bayesmkl._utils.progress import step_progress
 from bayesmkl.gp.conditioning import Sites
-from bayesmkl.gp.covariances import Additive
 from bayesmkl.gp.hyperposterior import (
     CLOSE,
     FEW_STEPS,
@@ -94,15 +93,14 @@ def find_mode(
 ) -> Mode:
     """Climb to the mode by L-BFGS, and measure the curvature there by differences of gradients.
 
-    Of more than 200 coordinates, where parts of the score are independent, the mean of independent normal densities
-    takes the place of the mode, since most of the mass is there. The curvature of kernel weights is the expected one,
-    in the directions in which there is most of it. It is that of normal scores: in a few of these directions, and in
-    that of the mean itself, it is measured.
+    Of more than 200 coordinates the mean of independent normal densities takes the place of the mode, since most of
+    the mass is there. The curvature of kernel weights is the expected one, in the directions in which there is most
+    of it. It is that of normal scores: in a few of these directions, and in that of the mean itself, it is measured.
     """
     ways = [climb(model, at, max_iter, tol) for at in _starts(model, start)]
     _, sites, found = min(ways, key=lambda way: way[2].fun)
     at, n_climbed = found.x, sum(way[2].nfev for way in ways)
-    size, are_many = len(at), len(at) > MANY and model.covariance.parts_are_independent
+    size, are_many = len(at), len(at) > MANY
     if are_many:
         of_model = Slopes(model, sites)
         at, _ = climb_bound(of_model, at, np.ones(size), np.random.default_rng(0), FEW_STEPS)
@@ -188,10 +186,8 @@ def with_kernels_to_choose(model: Hypermodel) -> Hypermodel:
     ----------
     model : Hypermodel
     """
-    prior, covariance = model.kernel_prior, model.covariance
-    if not (isinstance(prior, SpikeSlabOfKernels) and isinstance(covariance, Additive)):
-        return model
-    if np.isfinite(covariance.units).any():
+    has_sets = isinstance(model.kernel_prior, SpikeSlabOfKernels)
+    if not has_sets or np.isfinite(model.covariance.units).any():
         return model
     return model.with_kernel_prior(HalfT())
 

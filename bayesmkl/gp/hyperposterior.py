@@ -43,7 +43,7 @@ from scipy.stats import chi2, multivariate_t, qmc
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._numerics.psis import smooth_weights
 from bayesmkl.gp.conditioning import Conditioned, Sites
-from bayesmkl.gp.covariances import Covariance
+from bayesmkl.gp.covariances import Additive
 from bayesmkl.gp.evidence import Evidence, Height, exact_evidence, exact_height
 from bayesmkl.gp.hyperpriors import WeightPrior, WithDesign
 from bayesmkl.gp.landmarks import Remainder
@@ -189,7 +189,7 @@ LEAST = 1e-10  # of the largest eigenvalue, below which there is nothing
 
 
 def expected_factors(
-    covariance: Covariance,
+    covariance: Additive,
     weights: np.ndarray,
     prior: WeightPrior,
     coordinates: np.ndarray,
@@ -199,8 +199,7 @@ def expected_factors(
 
     Parameters
     ----------
-    covariance : Covariance
-        Whose parts are independent.
+    covariance : Additive
     weights : ndarray of shape (n_weights,)
         As it takes them.
     prior : WeightPrior
@@ -315,7 +314,7 @@ class Hypermodel(NamedTuple):
 
     Attributes
     ----------
-    covariance : Covariance
+    covariance : Additive
     likelihood : Likelihood
     targets : ndarray of shape (n_outputs, n_samples) or (n_outputs, n_fields, n_samples)
         Labels -1 and +1, or numbers. Outputs share the kernel weights; each has parameters of the likelihood of
@@ -331,7 +330,7 @@ class Hypermodel(NamedTuple):
         Of the evidence of all outputs; below one where these are classes and share their labels.
     """
 
-    covariance: Covariance
+    covariance: Additive
     likelihood: Likelihood
     targets: np.ndarray
     weight_prior: WeightPrior
@@ -405,7 +404,7 @@ class Mode(NamedTuple):
     """The most probable coordinates, the inverse of the curvature there, and how many evaluations that took.
 
     Or the mean and covariance of a normal density next to the posterior, see `gather`. Of more than 200 coordinates
-    the covariance is a `Spread`, where parts of the score are independent.
+    the covariance is a `Spread`.
     """
 
     coordinates: np.ndarray

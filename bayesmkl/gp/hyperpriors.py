@@ -96,52 +96,6 @@ class HalfT(NamedTuple):
 
 
 @fill_docs(DOCS)
-class StudentT(NamedTuple):
-    """Independent Student t weights, whose signs matter; the paper's have two degrees of freedom.
-
-    Parameters
-    ----------
-    df : float, default=2.0
-        Degrees of freedom.
-    scale : float, default=1.0
-        Scale in units of the score.
-    """
-
-    df: float = 2.0
-    scale: float = 1.0
-
-    def n_coordinates(self, n_kernels: int) -> int:
-        """Return one coordinate per kernel.
-
-        Parameters
-        ----------
-        %(n_kernels)s
-
-        Returns
-        -------
-        int
-            Number of coordinates.
-        """
-        return n_kernels
-
-    def weights(self, coordinates: np.ndarray) -> Mapped:
-        """Return the kernel weights of some coordinates.
-
-        Parameters
-        ----------
-        %(coordinates)s
-
-        Returns
-        -------
-        %(mapped)s
-        """
-        size = np.clip(np.abs(coordinates), 0.0, FARTHEST)
-        values, density = _upper_t(special.ndtr(-size), self.df)
-        slopes = self.scale * _normal_density(size) / density * (np.abs(coordinates) == size)
-        return Mapped(self.scale * np.sign(coordinates) * values, lambda gradient: slopes * gradient)
-
-
-@fill_docs(DOCS)
 class DirichletShares(NamedTuple):
     r"""Divide a half-t total among the kernels by Dirichlet shares: :math:`w_m^2 = \tau^2 \varphi_m`.
 

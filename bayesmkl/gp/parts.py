@@ -34,7 +34,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayesmkl.gp.conditioning import Cavity, Conditioned
-from bayesmkl.gp.covariances import Additive, Covariance
+from bayesmkl.gp.covariances import Additive
 from bayesmkl.gp.effects import DesignRows
 from bayesmkl.gp.reading import HyperDraws
 from bayesmkl.kernels.stacks.base import Stack
@@ -42,7 +42,7 @@ from bayesmkl.kernels.stacks.learned import Points
 
 
 def draw_new_parts(
-    covariance: Covariance,
+    covariance: Additive,
     draws: HyperDraws,
     chosen: np.ndarray,
     rows: Stack,
@@ -55,8 +55,7 @@ def draw_new_parts(
 
     Parameters
     ----------
-    covariance : Covariance
-        Of parts that are independent under the prior.
+    covariance : Additive
     draws : HyperDraws
     chosen : ndarray of int, of shape (n_chosen,)
         Positions of the draws whose hyperparameters are taken.
@@ -93,7 +92,7 @@ def draw_new_parts(
 
 
 def mean_parts(
-    covariance: Covariance,
+    covariance: Additive,
     draws: HyperDraws,
     rows: Stack,
     diagonal: np.ndarray,
@@ -133,7 +132,7 @@ def joint_moments(
 
 
 def prior_parts(
-    covariance: Covariance,
+    covariance: Additive,
     draws: HyperDraws,
     at: int,
     rows: Stack,

@@ -15,9 +15,8 @@ parameters          log-normal, each by its name in `Likelihood.names`, such as 
 `task_root`         Cholesky factor of their correlations, (n_tasks, n_tasks); `common_correlation`, uniform, where
                     all pairs have the same
 `task_correlation`  deterministic, (n_tasks, n_tasks)
-`whitened`          standard normal, (n_kernels, n_samples); `Additive`: :math:`g_m = L_m z_m`, :math:`L_m L_m^\top =
-                    K_m / c_m`, with an axis of tasks in front; `Weighted`: the :math:`\xi_m / \sigma_g`
-`dual`              standard normal, (n_train,): `a` of `Weighted`
+`whitened`          standard normal, (n_kernels, n_samples), with an axis of tasks in front: :math:`g_m = L_m z_m`,
+                    :math:`L_m L_m^\top = K_m / c_m`
 `parts`             deterministic, (n_kernels, n_samples): what every kernel adds to the score
 `score`             deterministic, (n_samples,): their sum, and the intercept, without offsets
 `kernel_shares`     deterministic, (n_kernels,), of all outputs: :math:`\operatorname{Cov}(f_m, f) /
@@ -68,8 +67,6 @@ from bayesmkl._estimator.program import NumPyroProgram
 from bayesmkl._numerics.arrays import Array
 from bayesmkl._numerics.truncated_normal import log_normal_cdf
 from bayesmkl._utils.devices import numpyro_session
-from bayesmkl.gp import hyperpriors
-from bayesmkl.gp.covariances import Additive, Weighted
 from bayesmkl.gp.effects import JITTER, SCALE_LOG_STD, DesignRows, TaskPrior, correlations, n_pairs
 from bayesmkl.gp.hyperposterior import Hypermodel
 from bayesmkl.gp.hyperpriors import (
@@ -568,56 +565,34 @@ def explicit_program(
         if new_kernels is not None and design_rows is not None and design_rows.task is not None:
             of_new["new_task"] = design_rows.task
     hyperparameters, finish = _hyperparameters(model, outputs), _finish(model, outputs)
-    if isinstance(covariance, Additive):
-        factors = covariance.factors()
-        new = {} if new_kernels is None else _new_factors(factors, new_kernels, diagonal, covariance.units)
+    factors = covariance.factors()
+    new = {} if new_kernels is None else _new_factors(factors, new_kernels, diagonal, covariance.units)
 
-        def additive(
-            factors: Array,
-            y: Array | None = None,
-            new_factors: Array | None = None,
-            new_std: Array | None = None,
-            **given: Array,
-        ) -> None:
-            drawn = hyperparameters()
-            of_tasks = () if drawn.task_root is None else jnp.shape(drawn.task_root)[:1]
+    def additive(
+        factors: Array,
+        y: Array | None = None,
+        new_factors: Array | None = None,
+        new_std: Array | None = None,
+        **given: Array,
+    ) -> None:
+        drawn = hyperparameters()
+        of_tasks = () if drawn.task_root is None else jnp.shape(drawn.task_root)[:1]
 
-            def of_samples(functions: Any, task: Any) -> Any:
-                if drawn.task_root is not None:
-                    functions = jnp.einsum("...tmi,it->...mi", functions, drawn.task_root[task])
-                return drawn.weights[:, None] * functions
+        def of_samples(functions: Any, task: Any) -> Any:
+            if drawn.task_root is not None:
+                functions = jnp.einsum("...tmi,it->...mi", functions, drawn.task_root[task])
+            return drawn.weights[:, None] * functions
 
-            whitened = _normal("whitened", (*outputs, *of_tasks, *jnp.shape(factors)[:2]))
-            parts = of_samples(jnp.einsum("mij,...mj->...mi", factors, whitened), given.get("task"))
-            new_parts = None
-            if new_factors is not None:
-                own = new_std * _normal("whitened_new", (*outputs, *of_tasks, *jnp.shape(new_factors)[:2]))
-                known = jnp.einsum("mij,...mj->...mi", new_factors, whitened)
-                new_parts = of_samples(known + own, given.get("new_task"))
-            finish(drawn.group_std, drawn.parameters, parts, new_parts, y, given)
+        whitened = _normal("whitened", (*outputs, *of_tasks, *jnp.shape(factors)[:2]))
+        parts = of_samples(jnp.einsum("mij,...mj->...mi", factors, whitened), given.get("task"))
+        new_parts = None
+        if new_factors is not None:
+            own = new_std * _normal("whitened_new", (*outputs, *of_tasks, *jnp.shape(new_factors)[:2]))
+            known = jnp.einsum("mij,...mj->...mi", new_factors, whitened)
+            new_parts = of_samples(known + own, given.get("new_task"))
+        finish(drawn.group_std, drawn.parameters, parts, new_parts, y, given)
 
-        return NumPyroProgram(additive, {"factors": factors} | data, new | of_new)
-    if isinstance(covariance, Weighted):
-        kernels = covariance.stack.columns(slice(None))
-        spread = covariance.intermediate_std
-
-        def weighted(
-            kernels: Array, y: Array | None = None, new_kernels: Array | None = None, **given: Array
-        ) -> None:
-            drawn = hyperparameters()
-            dual = _normal("dual", (*outputs, jnp.shape(kernels)[2]))
-
-            def parts_of(kernels: Array, name: str) -> Any:
-                own = spread * _normal(name, (*outputs, *jnp.shape(kernels)[:2]))
-                return drawn.weights[:, None] * (jnp.einsum("mij,...j->...mi", kernels, dual) + own)
-
-            parts = parts_of(kernels, "whitened")
-            new_parts = None if new_kernels is None else parts_of(new_kernels, "whitened_new")
-            finish(drawn.group_std, drawn.parameters, parts, new_parts, y, given)
-
-        new = {} if new_kernels is None else {"new_kernels": new_kernels}
-        return NumPyroProgram(weighted, {"kernels": kernels} | data, new | of_new)
-    raise TypeError(f"`covariance` must be Additive or Weighted; got {covariance!r}.")
+    return NumPyroProgram(additive, {"factors": factors} | data, new | of_new)
 
 
 def _new_factors(
@@ -822,8 +797,6 @@ def _weights(prior: WeightPrior, n_kernels: int) -> Any:
     if isinstance(prior, HalfT):
         half = dist.FoldedDistribution(dist.StudentT(prior.df, 0.0, prior.scale))
         return numpyro.sample("kernel_weights", each(half))
-    if isinstance(prior, hyperpriors.StudentT):
-        return numpyro.sample("kernel_weights", each(dist.StudentT(prior.df, 0.0, prior.scale)))
     if isinstance(prior, DirichletShares):
         half = dist.FoldedDistribution(dist.StudentT(prior.df, 0.0, prior.scale))
         total = numpyro.sample("total", half)

@@ -25,7 +25,7 @@ from scipy.optimize import linprog
 from scipy.special import logsumexp
 
 from bayesmkl.gp.conditioning import Cavity, Conditioned, Factored, Sites, cavity, condition, factorize
-from bayesmkl.gp.covariances import Additive, Covariance
+from bayesmkl.gp.covariances import Additive
 from bayesmkl.gp.effects import DesignRows
 from bayesmkl.gp.hyperposterior import (
     Draws,
@@ -46,7 +46,7 @@ class PriorParts:
 
     Parameters
     ----------
-    covariance : Covariance
+    covariance : Additive
     n_draws, n_outputs : int
     rng : numpy.random.Generator
         Its state is that after all draws where they are kept, else what it was.
@@ -57,24 +57,21 @@ class PriorParts:
         With the position of a kernel that is not positive semidefinite; while parts are drawn.
     """
 
-    def __init__(
-        self, covariance: Covariance, n_draws: int, n_outputs: int, rng: np.random.Generator
-    ) -> None:
+    def __init__(self, covariance: Additive, n_draws: int, n_outputs: int, rng: np.random.Generator) -> None:
         self.covariance = covariance
         self.shape = n_draws, n_outputs, covariance.stack.n_train
         self._rng = rng
         n_kernels, of_all = covariance.stack.n_kernels, part_bytes(covariance, n_draws * n_outputs)
-        alone = covariance.parts_are_independent and not covariance.stack.learned
-        step = max(1, AT_ONCE * n_kernels // of_all) if alone else n_kernels
+        step = n_kernels if covariance.stack.learned else max(1, AT_ONCE * n_kernels // of_all)
         self._groups = [np.arange(m, min(m + step, n_kernels)) for m in range(0, n_kernels, step)]
         is_kept = of_all <= KEPT or len(self._groups) == 1
         self._kept = list(self._draw(rng)) if is_kept else None
 
-    def __iter__(self) -> Iterator[tuple[np.ndarray, Covariance, np.ndarray]]:
+    def __iter__(self) -> Iterator[tuple[np.ndarray, Additive, np.ndarray]]:
         """Yield positions of some kernels, their covariance, and ([n_tasks, ]n_kernels, n_samples, n_functions)."""
         return iter(self._draw(deepcopy(self._rng)) if self._kept is None else self._kept)
 
-    def _draw(self, rng: np.random.Generator) -> Iterator[tuple[np.ndarray, Covariance, np.ndarray]]:
+    def _draw(self, rng: np.random.Generator) -> Iterator[tuple[np.ndarray, Additive, np.ndarray]]:
         n_functions = self.shape[0] * self.shape[1]
         for kernels in self._groups:
             own = self.covariance if len(self._groups) == 1 else self.covariance.of_kernels(kernels)
@@ -128,19 +125,19 @@ class PriorParts:
                 yield kernels, here, parts
 
     def _by_weights(
-        self, own: Covariance, kernels: np.ndarray, weights: np.ndarray, point: np.ndarray
+        self, own: Additive, kernels: np.ndarray, weights: np.ndarray, point: np.ndarray
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield draws, and their weights of some kernels: one by one where all draws can be had together."""
         of_kernels, of_groups, *of_others = self.covariance.split(weights.T)
         rest = of_groups if own.effects is not None else of_groups[:0]
         chosen = np.concatenate([of_kernels[kernels], rest, *of_others]).T
-        if own.parts_are_independent and own.tasks is None and not own.stack.learned:
+        if own.tasks is None and not own.stack.learned:
             yield np.arange(len(point)), chosen[point]
             return
         for at in range(len(weights)):
             yield np.flatnonzero(point == at), chosen[at]
 
-    def _weigh(self, own: Covariance, weights: np.ndarray, drawn: np.ndarray, here: np.ndarray) -> np.ndarray:
+    def _weigh(self, own: Additive, weights: np.ndarray, drawn: np.ndarray, here: np.ndarray) -> np.ndarray:
         """Return parts of some draws from those of unit weight, (n_draws, n_outputs, n_kernels, n_samples)."""
         n_draws, n_outputs, _ = self.shape
         split = drawn.reshape(*drawn.shape[:-1], n_draws, n_outputs)
@@ -150,7 +147,7 @@ class PriorParts:
         return parts[0][:, None] if n_outputs == 1 else np.stack(parts, axis=1)
 
 
-def part_bytes(covariance: Covariance, n_functions: int) -> Any:
+def part_bytes(covariance: Additive, n_functions: int) -> Any:
     """Return what draws of the functions of all kernels take, one for every output of every draw."""
     n_tasks = 1 if covariance.tasks is None else covariance.tasks.n_tasks
     return 8 * covariance.stack.n_kernels * covariance.stack.n_train * n_functions * n_tasks
@@ -255,20 +252,20 @@ class HyperDraws(NamedTuple):
         points = np.flatnonzero(probability)
         return points, probability[points]
 
-    def matrix(self, covariance: Covariance, at: int) -> np.ndarray:
+    def matrix(self, covariance: Additive, at: int) -> np.ndarray:
         """Return the prior covariance of the training scores at a point, the one that was kept if there is one."""
         if len(self.covariances):
             return self.covariances[at].astype(float)
         found: np.ndarray = covariance.matrix(self.weights[at])
         return found
 
-    def conditioned(self, covariance: Covariance, at: int) -> list[Conditioned]:
+    def conditioned(self, covariance: Additive, at: int) -> list[Conditioned]:
         """Return the training scores of every output given the sites of a point."""
         matrix = self.matrix(covariance, at)
         return [condition(matrix, own) for own in self._sites(at)]
 
     def factorized(
-        self, covariance: Covariance, points: np.ndarray, precision: type[np.floating] = np.float64
+        self, covariance: Additive, points: np.ndarray, precision: type[np.floating] = np.float64
     ) -> Iterator[list[Factored]]:
         """Yield as much of the same as predictions need of some points, in single or double precision."""
         is_kept, n_train = len(self.covariances) > 0, self.site_precision.shape[-1]
@@ -284,7 +281,7 @@ class HyperDraws(NamedTuple):
                 of_outputs, single = self._sites(at), matrix.astype(precision, copy=False)
                 yield [factorize(single, own, overwrite=len(of_outputs) == 1) for own in of_outputs]
 
-    def precision_of_predictions(self, covariance: Covariance) -> type[np.floating]:
+    def precision_of_predictions(self, covariance: Additive) -> type[np.floating]:
         """Return single precision, if variances of scores have digits enough at the point where fewest are left."""
         points, _ = self.of_predictions
         worst = points[
@@ -386,9 +383,7 @@ def read(
     covariance = model.covariance
     n_draws, n_outputs, n_samples = prior.shape
     n_kernels = covariance.stack.n_kernels
-    units = np.empty(0)
-    if isinstance(covariance, Additive) and covariance.stack.storage != "dense":
-        units = covariance.units
+    units = np.empty(0) if covariance.stack.storage == "dense" else covariance.units
     are_many = len(units) > 0
     most = MOST_POINTS if are_many else MOST_LEARNED if covariance.stack.learned else n_draws
     n_few = min(n_draws, most)
@@ -523,14 +518,14 @@ def _read_shares(
     return variances
 
 
-def draw_normal(covariance: Covariance, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
+def draw_normal(covariance: Additive, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
     """Draw what `draw_scores` takes for scores of some shape, (..., 1 + n_effects + n_samples)."""
     n_effects = 0 if covariance.effects is None else len(covariance.effects.term)
     return rng.standard_normal((*shape[:-1], 1 + n_effects + shape[-1]))
 
 
 def draw_scores(
-    covariance: Covariance,
+    covariance: Additive,
     weights: np.ndarray,
     posterior: Conditioned,
     sites: Sites,
@@ -544,9 +539,9 @@ def draw_scores(
 
     Parameters
     ----------
-    covariance : Covariance
+    covariance : Additive
     weights : ndarray of shape (n_kernels,), or more
-        See `Covariance`.
+        See `Additive`.
     posterior : Conditioned
     sites : Sites
     matrix : ndarray of shape (n_samples, n_samples)
@@ -583,7 +578,7 @@ def draw_scores(
 
 
 def shares_of_parts(
-    covariance: Covariance,
+    covariance: Additive,
     weights: np.ndarray,
     draws: HyperDraws,
     chosen: np.ndarray,
@@ -594,7 +589,7 @@ def shares_of_parts(
 
     Parameters
     ----------
-    covariance : Covariance
+    covariance : Additive
         Of the training scores, as the sum of the covariances of these parts.
     weights : ndarray of shape (n_points, n_weights)
         Of these parts at the points of the draws.
@@ -754,7 +749,7 @@ def likely_points(draws: HyperDraws, n_points: int, sample_weight: Any = 1.0) ->
 
 
 def score_moments(
-    covariance: Covariance,
+    covariance: Additive,
     draws: HyperDraws,
     rows: Stack,
     diagonal: np.ndarray,
@@ -765,7 +760,7 @@ def score_moments(
 
     Parameters
     ----------
-    covariance : Covariance
+    covariance : Additive
     draws : HyperDraws
     rows : Stack
         Kernels of new rows against the training samples.
@@ -802,7 +797,7 @@ def score_moments(
 
 
 def _crosses(
-    covariance: Covariance,
+    covariance: Additive,
     rows: Stack,
     part: np.ndarray,
     weights: np.ndarray,

@@ -52,7 +52,7 @@ from scipy.special import betainc, betaincinv, gammainc, gammaincc, ndtr, ndtri
 
 from bayesmkl._numerics.slice_sampling import elliptical_slice, slice_step
 from bayesmkl._utils.docstrings import fill_docs
-from bayesmkl.gp.covariances import Additive, Covariance
+from bayesmkl.gp.covariances import Additive
 from bayesmkl.gp.evidence import Evidence, Height, exact_evidence
 from bayesmkl.gp.hyperposterior import LOOSE, Draws, Hypermodel, Point, evaluate_height
 from bayesmkl.gp.hyperpriors import (
@@ -438,7 +438,7 @@ def draw_selections(
     Parameters
     ----------
     model : Hypermodel
-        Its covariance is Additive, and its prior of weights a SpikeSlabOfKernels, or a WithDesign of one.
+        Its prior of weights is a SpikeSlabOfKernels, or a WithDesign of one.
     n_draws : int
         Of all chains together, one for each sweep.
     n_chains : int
@@ -719,10 +719,11 @@ def _at(
     Nothing but the kernel that `changed`, if there is one, is other than it is in the state `near`.
     """
     model, low, chosen = selector.model, selector.low, np.flatnonzero(included)
+    covariance = model.covariance
     coordinates = np.concatenate([of_weights[np.append(0, 1 + chosen)], rest])
     given = _given(model, chosen)
     weights = given.weight_prior.weights(coordinates[: given.n_weights]).values
-    most = float(weights @ weights) + model.covariance.intercept_std**2
+    most = float(weights @ weights) + covariance.intercept_std**2
     if low is not None and low.is_exact[chosen].all():
         heights = _low_heights(model, low, weights, given.parameters(coordinates))
         if heights is None:
@@ -732,11 +733,19 @@ def _at(
         point = Point(log_evidence, log_evidence, no_start, True)
         return State(included, of_weights, rest, point, weights, None, most, heights)
     with np.errstate(all="ignore"):
-        if near is None or changed is None or not _is_near(model.covariance, near, most):
-            matrix = model.covariance.matrix(weights)
-        else:
-            matrix = _changed(model.covariance, near, weights, changed)
+        # what is rounded does not add up over sweeps: moves of all weights combine the kernels anew
+        if (
+            near is not None
+            and near.matrix is not None
+            and changed is not None
+            and covariance.tasks is None
+            and near.most <= MOST_TAKEN * most
+        ):
+            more = float(weights[changed] ** 2 - near.weights[changed] ** 2)
+            matrix = covariance.plus_kernel(near.matrix, changed, more)
             most = max(most, near.most)
+        else:
+            matrix = covariance.matrix(weights)
     sites = None if near is None else near.point.sites
     try:
         point, outputs = evaluate_height(given, coordinates, sites, matrix, tol=LOOSE)
@@ -749,7 +758,6 @@ def _low_heights(
     model: Hypermodel, low: LowRank, weights: np.ndarray, parameters: np.ndarray
 ) -> list[LowHeight] | None:
     """Return the evidence of every output, or None where no digits are left of it."""
-    assert isinstance(model.covariance, Additive)
     scales = low.scales(model.covariance, weights)
     inside = np.flatnonzero(scales)
     own, n_samples, found = scales[inside], model.covariance.stack.n_train, []
@@ -771,21 +779,6 @@ def _low_heights(
     return found
 
 
-def _is_near(covariance: Covariance, near: State, total: float) -> bool:
-    """Return whether a kernel can be added to a covariance, or taken from it, and no digits are lost.
-
-    What is rounded does not add up over sweeps: moves of all weights combine the kernels anew.
-    """
-    return covariance.tasks is None and near.matrix is not None and near.most <= MOST_TAKEN * total
-
-
-def _changed(covariance: Covariance, near: State, weights: np.ndarray, m: int) -> np.ndarray:
-    """Return the covariance where one weight is another than nearby."""
-    assert isinstance(covariance, Additive)
-    assert near.matrix is not None
-    return covariance.plus_kernel(near.matrix, m, float(weights[m] ** 2 - near.weights[m] ** 2))
-
-
 def _given(model: Hypermodel, chosen: np.ndarray) -> Hypermodel:
     """Return the model of the kernels that are in, all coordinates of which are continuous."""
     given = Chosen(model.kernel_prior.prior, chosen, model.covariance.stack.n_kernels)
@@ -798,7 +791,6 @@ def _given(model: Hypermodel, chosen: np.ndarray) -> Hypermodel:
 def _selector(model: Hypermodel) -> Selector:
     """Factorize the kernels, and compare them."""
     covariance = model.covariance
-    assert isinstance(covariance, Additive)
     factorize = Factorizer(covariance.stack.n_train, FACTOR_TOL)
     columns = [
         _columns(kernel / unit, factorize)
@@ -810,7 +802,6 @@ def _selector(model: Hypermodel) -> Selector:
 def _low_rank(model: Hypermodel, columns: list[np.ndarray]) -> LowRank | None:
     """Return products of columns, where noise is normal and they are not many; else None."""
     covariance = model.covariance
-    assert isinstance(covariance, Additive)
     is_normal = model.evidence is exact_evidence and type(model.likelihood) is Gaussian
     if not is_normal or covariance.tasks is not None or model.remainder is not None:
         return None

@@ -16,7 +16,6 @@ low by some tenths.
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Any
 
 import numpy as np
 from scipy import optimize
@@ -61,8 +60,7 @@ def smaller_evidence(
     probability : ndarray of shape (n_points,)
         how probable these are.
     """
-    covariance: Any = smaller.covariance
-    if np.isfinite(covariance.units).any():
+    if np.isfinite(smaller.covariance.units).any():
         of_larger = coordinate_names(larger, np.arange(larger.covariance.stack.n_kernels))
         place = {name: k for k, name in enumerate(of_larger)}
         own = coordinates[:, [place[name] for name in coordinate_names(smaller, kept, larger)]]

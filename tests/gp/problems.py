@@ -9,7 +9,7 @@ import mpmath as mp
 import numpy as np
 from sklearn.metrics.pairwise import rbf_kernel
 
-from bayesmkl.gp.covariances import Additive, Weighted, kernel_units
+from bayesmkl.gp.covariances import Additive, kernel_units
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.outcomes import (
     BetaBinomial,
@@ -44,11 +44,8 @@ def numbers(rng, X):
     return X[:, 0] + 0.5 * X[:, 1] ** 2 + 0.3 * rng.normal(size=len(X))
 
 
-def processes(stack):
-    return {
-        "additive": Additive(stack, kernel_units(stack), 1.5),
-        "weighted": Weighted(stack, 0.4, 1.5),
-    }
+def additive(stack):
+    return Additive(stack, kernel_units(stack), 1.5)
 
 
 def differences_of(along, at, h=1e-4):

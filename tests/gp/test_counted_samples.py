@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from problems import KINDS, differences_of, kernels, processes, targets
+from problems import KINDS, additive, differences_of, kernels, targets
 from scipy import integrate, sparse
 from sklearn import config_context
 from sklearn.model_selection import cross_validate
@@ -60,7 +60,7 @@ def label(value):
 
 def problem(name, rng, n_samples=12):
     stack, (likelihood, phi) = kernels(rng, n_samples)[1], KINDS[name]
-    matrix = processes(stack)["additive"].matrix(np.array([0.7, -0.4, 0.2]))
+    matrix = additive(stack).matrix(np.array([0.7, -0.4, 0.2]))
     return likelihood, targets(name, n_samples, rng), matrix, np.array(phi)
 
 
@@ -86,7 +86,7 @@ def test_two_is_the_same_sample_twice(name, evidence, rng):
 @pytest.mark.parametrize(("name", "evidence"), CASES, ids=label)
 def test_gradient_with_fractions_equals_differences(name, evidence, rng):
     likelihood, y, _, phi = problem(name, rng)
-    covariance = processes(kernels(rng, 12)[1])["additive"]
+    covariance = additive(kernels(rng, 12)[1])
     heavy, fields = repeated(likelihood, y[None], rng.uniform(0.2, 2.5, 12))
     at = np.concatenate([[0.7, -0.4, 0.2], phi])
 

@@ -8,7 +8,7 @@ import jax
 import numpy as np
 import pytest
 from numpyro.infer import MCMC, NUTS
-from problems import kernels, labels, numbers, processes
+from problems import additive, kernels, labels, numbers
 from scipy.special import logsumexp
 
 from bayesmkl._utils.devices import numpyro_session
@@ -24,7 +24,7 @@ from bayesmkl.gp.hyperposterior import (
     evaluate_slope,
     share_error,
 )
-from bayesmkl.gp.hyperpriors import DirichletShares, HalfT, Horseshoe, LogNormal, StudentT
+from bayesmkl.gp.hyperpriors import DirichletShares, HalfT, Horseshoe, LogNormal
 from bayesmkl.gp.parts import joint_moments, prior_parts
 from bayesmkl.gp.program import differentiable_evidence, evidence_program, explicit_program
 from bayesmkl.gp.reading import PriorParts, draw_scores, read, score_moments, shares
@@ -35,19 +35,15 @@ NOISE, PROBIT = LogNormal(0.3, 1.0), Probit()
 WIDE, UNIT = HalfT(4.0, 1.5), HalfT(4.0, 1.0)
 
 
-def classification(
-    rng, process="additive", prior=WIDE, n_samples=40, likelihood=PROBIT, evidence=ep_evidence
-):
+def classification(rng, prior=WIDE, n_samples=40, likelihood=PROBIT, evidence=ep_evidence):
     X, stack = kernels(rng, n_samples)
-    return Hypermodel(processes(stack)[process], likelihood, labels(rng, X)[None], prior, NOISE, evidence)
+    return Hypermodel(additive(stack), likelihood, labels(rng, X)[None], prior, NOISE, evidence)
 
 
-def regression(rng, process="additive", prior=UNIT, n_samples=40):
+def regression(rng, prior=UNIT, n_samples=40):
     X, stack = kernels(rng, n_samples)
     y = numbers(rng, X)
-    return Hypermodel(
-        processes(stack)[process], Gaussian(), (y / y.std())[None], prior, NOISE, exact_evidence
-    )
+    return Hypermodel(additive(stack), Gaussian(), (y / y.std())[None], prior, NOISE, exact_evidence)
 
 
 def drawn(model, n_draws=400, seed=0):
@@ -102,9 +98,8 @@ def test_the_error_of_shares_is_that_of_many_seeds(rng):
 
 
 @pytest.mark.parametrize("build", [classification, regression])
-@pytest.mark.parametrize("process", ["additive", "weighted"])
-def test_evidence_without_gradient_is_the_same(build, process, rng):
-    model = build(rng, process)
+def test_evidence_without_gradient_is_the_same(build, rng):
+    model = build(rng)
     for u in 2.0 * rng.normal(size=(5, model.n_coordinates)):
         (point, found), (plain, heights) = evaluate(model, u, None), evaluate_height(model, u, None)
         assert plain.log_density == pytest.approx(point.log_density, rel=1e-10, abs=1e-10)
@@ -119,9 +114,7 @@ def test_evidence_without_gradient_is_the_same(build, process, rng):
 
 
 @pytest.mark.parametrize("build", [classification, regression])
-@pytest.mark.parametrize(
-    "prior", [HalfT(), StudentT(), DirichletShares(), Horseshoe()], ids=lambda p: type(p).__name__
-)
+@pytest.mark.parametrize("prior", [HalfT(), DirichletShares(), Horseshoe()], ids=lambda p: type(p).__name__)
 def test_gradient_equals_differences_in_every_coordinate(build, prior, rng):
     model = build(rng, prior=prior, n_samples=20)
     if build is classification:
@@ -139,7 +132,7 @@ def test_gradient_equals_differences_in_every_coordinate(build, prior, rng):
 @pytest.mark.heavy
 def test_draws_equal_a_grid_over_two_coordinates(rng):
     X, stack = kernels(rng, 20)
-    pair = processes(stack.select(np.array([0, 1])))["additive"]
+    pair = additive(stack.select(np.array([0, 1])))
     model = Hypermodel(pair, Probit(), labels(rng, X)[None], HalfT(4.0, 1.5), NOISE, ep_evidence)
     grid = np.linspace(-4.5, 4.5, 13)
     points = np.array([(a, b) for a in grid for b in grid])
@@ -157,18 +150,10 @@ def test_draws_equal_a_grid_over_two_coordinates(rng):
     assert found.pareto_k < 0.5
 
 
-@pytest.mark.parametrize(
-    ("build", "process"),
-    [
-        pytest.param(classification, "additive", marks=pytest.mark.slow, id="classification, additive"),
-        pytest.param(classification, "weighted", marks=pytest.mark.slow, id="classification, weighted"),
-        pytest.param(regression, "additive", marks=pytest.mark.slow, id="regression, additive"),
-        pytest.param(regression, "weighted", marks=pytest.mark.slow, id="regression, weighted"),
-    ],
-)
-def test_shares_and_scores_equal_nuts_with_all_functions_explicit(build, process, rng):
-    prior = HalfT(4.0, 1.0) if process == "additive" else StudentT(4.0, 0.3)
-    model = build(rng, process, prior, 20)
+@pytest.mark.slow
+@pytest.mark.parametrize("build", [classification, regression])
+def test_shares_and_scores_equal_nuts_with_all_functions_explicit(build, rng):
+    model = build(rng, prior=HalfT(4.0, 1.0), n_samples=20)
     draws = reading(model, drawn(model, 600), 400, rng).draws
     program = explicit_program(model)
     with numpyro_session():
@@ -218,11 +203,10 @@ def test_jax_differentiates_the_evidence(build, rng):
             np.testing.assert_allclose(own, other, rtol=1e-6, atol=1e-8)
 
 
-@pytest.mark.parametrize("process", ["additive", "weighted"])
 @pytest.mark.parametrize("noise", [-6.0, 0.0, 6.0], ids=["little-noise", "noise", "much-noise"])
-def test_gradients_in_the_memory_of_a_covariance_are_those_beside_it(process, noise, rng):
+def test_gradients_in_the_memory_of_a_covariance_are_those_beside_it(noise, rng):
     """Under normal noise, whose sites are all that means and variances are then made of."""
-    model = regression(rng, process)
+    model = regression(rng)
     u = np.append(rng.normal(size=model.n_weights), noise)
     weights = model.values(u)[0]
     kept = model.covariance.matrix(weights)
@@ -271,10 +255,8 @@ def test_score_moments_equal_the_regression_at_every_draw(rng):
         np.testing.assert_allclose(found.variance[at, 0], expected, rtol=1e-6, atol=1e-9)
 
 
-@pytest.mark.parametrize("process", ["additive", "weighted"])
-def test_part_draws_have_the_moments_of_scores(process, rng):
-    prior = HalfT(4.0, 1.0) if process == "additive" else StudentT(4.0, 0.3)
-    model = classification(rng, process, prior, 25)
+def test_part_draws_have_the_moments_of_scores(rng):
+    model = classification(rng, prior=HalfT(4.0, 1.0), n_samples=25)
     one = reading(model, drawn(model, 100), 1, rng).draws
     weights, sites = one.kernel_weights[0], Sites(one.site_precision[0, 0], one.site_linear[0, 0])
     posterior = condition(model.covariance.matrix(weights), sites)
@@ -303,17 +285,9 @@ def test_part_draws_have_the_moments_of_scores(process, rng):
     means, covs = joint_moments(posterior, *(np.array(values) for values in zip(*pairs, strict=True)))
     for m in range(3):
         mean, std = means[m], np.sqrt(covs[:, m, m])
-        extra = (
-            0.0
-            if process == "additive"
-            else model.covariance.intermediate_std * abs(one.kernel_weights[0, m])
-        )
         error = parts[:, m].std(axis=0) / np.sqrt(4000)
-        if process == "additive":
-            assert (np.abs(parts[:, m].mean(axis=0) - mean) < 5 * error).all()
-            np.testing.assert_allclose(parts[:, m].std(axis=0), std, rtol=0.08, atol=1e-3)
-        else:  # new samples have intermediate outputs of their own
-            assert (parts[:, m].std(axis=0) <= std * 1.08 + extra).all()
+        assert (np.abs(parts[:, m].mean(axis=0) - mean) < 5 * error).all()
+        np.testing.assert_allclose(parts[:, m].std(axis=0), std, rtol=0.08, atol=1e-3)
     np.testing.assert_allclose(shares(parts[:, None]).sum(axis=1), 1.0)
 
 

@@ -7,7 +7,7 @@ import functools
 import jax
 import numpy as np
 import pytest
-from problems import NOTHING, kernels, labels, numbers, processes
+from problems import NOTHING, additive, kernels, labels, numbers
 from scipy.stats import multivariate_normal
 from sklearn.gaussian_process import GaussianProcessClassifier, GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
@@ -89,7 +89,7 @@ def test_ep_is_near_the_integral_over_all_scores(likelihood, rng):
 
 def test_exact_equals_the_density_of_the_targets(rng):
     stack, y, phi = problem(Gaussian(), rng)
-    matrix = processes(stack)["weighted"].matrix(np.array([1.0, 0.3, -0.2]))
+    matrix = additive(stack).matrix(np.array([1.0, 0.3, -0.2]))
     expected = multivariate_normal(np.zeros(len(y)), matrix + phi[0] ** 2 * np.eye(len(y))).logpdf(y)
     for evidence in (exact_evidence, ep_evidence, laplace_evidence):
         assert evidence(Gaussian(), y, matrix, phi).log_evidence == pytest.approx(expected, rel=1e-9)
@@ -101,9 +101,9 @@ def test_jax_equals_numpy_also_for_several_at_once(case, rng):
     evidence, likelihood = CASES[case]
     stack, y, phi = problem(likelihood, rng, 15)
     weights = np.array([[1.0, 0.5, 0.2], [0.1, 2.0, 0.0]])
-    covariance = processes(stack)["additive"]
+    covariance = additive(stack)
     with double_precision():
-        other = processes(DenseStack(jax.numpy.asarray(stack.kernels)))["additive"]
+        other = additive(DenseStack(jax.numpy.asarray(stack.kernels)))
 
         def on_jax(w):
             found = evidence(likelihood, jax.numpy.asarray(y), other.matrix(w), jax.numpy.asarray(phi))
@@ -151,7 +151,7 @@ def test_variances_where_sites_say_nothing_little_and_all(rng, on_jax):
 
 def test_start_of_sites_saves_steps_and_changes_nothing(rng):
     stack, y, phi = problem(Probit(), rng)
-    covariance = processes(stack)["additive"]
+    covariance = additive(stack)
     cold = ep_evidence(Probit(), y, covariance.matrix(np.array([1.0, 0.5, 0.2])), phi)
     moved = covariance.matrix(np.array([1.02, 0.5, 0.2]))
     again, warm = (ep_evidence(Probit(), y, moved, phi, start) for start in (None, cold.sites))

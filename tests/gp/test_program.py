@@ -14,7 +14,7 @@ import numpyro
 import numpyro.distributions as dist
 import pytest
 from helpers import STANDARD_ERRORS
-from problems import INF, LIKELIHOODS, TIMES, kernels, labels, processes, targets
+from problems import INF, LIKELIHOODS, TIMES, additive, kernels, labels, targets
 from scipy import special, stats
 from sklearn.base import clone
 
@@ -142,7 +142,7 @@ def test_numpyro_program_has_the_distribution(rng):
     X, stack = kernels(rng, n_samples=12)
     given = dist.Gamma(2.0, 1.0)
     model = Hypermodel(
-        processes(stack)["additive"],
+        additive(stack),
         Probit(),
         labels(rng, X)[None],
         numpyro_prior(given),

@@ -28,10 +28,10 @@ from bayesmkl import GPMKLClassifier, GPMKLRegressor, KernelBank
 from bayesmkl._utils.devices import numpyro_session
 from bayesmkl.datasets import load_iris, load_wdbc
 from bayesmkl.gp import Marginal
-from bayesmkl.gp.covariances import Additive, Weighted, kernel_units
+from bayesmkl.gp.covariances import Additive, kernel_units
 from bayesmkl.gp.evidence import ep_evidence, exact_evidence
 from bayesmkl.gp.hyperposterior import Hypermodel, evaluate
-from bayesmkl.gp.hyperpriors import HalfT, LogNormal, StudentT
+from bayesmkl.gp.hyperpriors import HalfT, LogNormal
 from bayesmkl.kernels import Gaussian, Linear
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.outcomes import Probit
@@ -43,6 +43,7 @@ import _pseudo_marginal as exact
 import _reference_sets as sets
 import _references as files
 import reference_posteriors as references
+from _weighted import StudentT, Weighted
 
 # How far the log evidence may be off; from 512 points it is .1 to .3 too high with twenty hyperparameters.
 SCORED = {"a_views_50": 0.2, "a_smooth_50": 0.2, "a_wdbc_100_nested": 0.2, "a_diabetes_100_nested": 0.35}
