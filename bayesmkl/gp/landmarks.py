@@ -102,32 +102,6 @@ class Features(NamedTuple):
         return found, diagonals
 
 
-class Statistics(NamedTuple):
-    """Sums over weighted samples.
-
-    Attributes
-    ----------
-    gram : ndarray of shape (n_features, n_features)
-        Products of features, of which the first is a constant.
-    products : ndarray of shape (n_outputs, n_features)
-        Of targets with features.
-    squares : ndarray of shape (n_outputs,)
-        Squares of targets.
-    diagonal : ndarray of shape (n_kernels,)
-        Similarities of samples to themselves.
-    n_samples : int
-    total : float
-        Weights of the samples.
-    """
-
-    gram: np.ndarray
-    products: np.ndarray
-    squares: np.ndarray
-    diagonal: np.ndarray
-    n_samples: int
-    total: float
-
-
 class PseudoSamples(NamedTuple):
     """The samples of an exact model with the same posterior.
 
@@ -323,10 +297,22 @@ class Sums:
     ----------
     features : Features
     n_outputs : int
+
+    Attributes
+    ----------
+    products : ndarray of shape (n_outputs, n_features)
+        Of targets with features.
+    squares : ndarray of shape (n_outputs,)
+        Squares of targets.
+    diagonal : ndarray of shape (n_kernels,)
+        Similarities of samples to themselves.
+    n_samples : int
+    total : float
+        Weights of the samples.
     """
 
     def __init__(self, features: Features, n_outputs: int) -> None:
-        self.gram = np.zeros((features.size, features.size), order="F")
+        self._upper = np.zeros((features.size, features.size), order="F")
         self.products, self.squares = np.zeros((n_outputs, features.size)), np.zeros(n_outputs)
         self.diagonal, self.n_samples, self.total = np.zeros(len(features.whitening)), 0, 0.0
 
@@ -339,19 +325,19 @@ class Sums:
         if weights is not None:
             root = np.sqrt(weights)
             block, targets, diagonal = block * root[:, None], targets * root, diagonal * weights
-        self.gram = dsyrk(1.0, block.T, beta=1.0, c=self.gram, overwrite_c=True)
+        self._upper = dsyrk(1.0, block.T, beta=1.0, c=self._upper, overwrite_c=True)
         self.products += targets @ block
         self.squares += (targets**2).sum(axis=1)
         self.diagonal += diagonal.sum(axis=1)
 
-    def statistics(self) -> Statistics:
-        """Return what was found."""
-        upper = np.triu(self.gram)
-        gram = upper + np.triu(upper, 1).T
-        return Statistics(gram, self.products, self.squares, self.diagonal, self.n_samples, self.total)
+    @property
+    def gram(self) -> np.ndarray:
+        """Products of features, of which the first is a constant, (n_features, n_features)."""
+        upper = np.triu(self._upper)
+        return upper + np.triu(upper, 1).T
 
 
-def gather(bank: LandmarkKernels, features: Features, X: Any, targets: np.ndarray) -> Statistics:
+def gather(bank: LandmarkKernels, features: Features, X: Any, targets: np.ndarray) -> Sums:
     """Sum over samples, a block at a time.
 
     Parameters
@@ -366,27 +352,27 @@ def gather(bank: LandmarkKernels, features: Features, X: Any, targets: np.ndarra
     sums = Sums(features, len(targets))
     for rows, block, diagonal in feature_blocks(bank, features, X):
         sums.add(block, diagonal, targets[:, rows])
-    return sums.statistics()
+    return sums
 
 
 def pseudo_samples(
-    features: Features, found: Statistics, units: np.ndarray | None = None
+    features: Features, found: Sums, units: np.ndarray | None = None
 ) -> tuple[PseudoSamples, np.ndarray, Remainder]:
     """Return pseudo-samples, their targets, (n_outputs, n_pseudo), and what their evidence lacks.
 
     Parameters
     ----------
     features : Features
-    found : Statistics
+    found : Sums
     units : ndarray of shape (n_kernels,), optional
         Of the kernels; None: those of the samples as they are weighted.
     """
-    columns, total = features.columns, found.total
-    traces = np.array([np.trace(found.gram[own, own]) for own in columns])
+    columns, total, gram = features.columns, found.total, found.gram
+    traces = np.array([np.trace(gram[own, own]) for own in columns])
     scale = np.ones(features.size)  # so that all kernels are alike
     for own, diagonal in zip(columns, found.diagonal, strict=True):
         scale[own] = np.sqrt(total / max(diagonal, np.finfo(float).tiny))
-    values, vectors = np.linalg.eigh(scale[:, None] * found.gram * scale)
+    values, vectors = np.linalg.eigh(scale[:, None] * gram * scale)
     kept = values > LEAST_DIRECTION * values[-1]
     root = np.sqrt(values[kept])
     targets = (found.products * scale) @ (vectors[:, kept] / root)

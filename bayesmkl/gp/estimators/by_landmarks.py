@@ -44,7 +44,6 @@ from bayesmkl.gp.landmarks import (
     LandmarkKernels,
     PseudoSamples,
     Remainder,
-    Statistics,
     Sums,
     allot,
     between_weights,
@@ -251,15 +250,15 @@ class _Pass(NamedTuple):
     sites: Sites
     gain: float
     change: float
-    weighted: Statistics
-    equal: Statistics | None
+    weighted: Sums
+    equal: Sums | None
 
 
 def _pass(problem: _Problem, predictor: Predictor | None, old: Sites | None, size: float) -> _Pass:
     """Step to new sites, and sum what they are to the features."""
     features, y = problem.features, problem.y
     precision, linear = np.empty(len(y)), np.empty(len(y))
-    weighted, equal = Sums(features, 1), Sums(features, 1)
+    weighted, equal = Sums(features, 1), Sums(features, 1) if old is None else None
     gain = moved = 0.0
     for rows, block, diagonal in feature_blocks(problem.bank, features, problem.X):
         mean, variance = np.zeros(len(block)), np.ones(len(block))
@@ -278,16 +277,10 @@ def _pass(problem: _Problem, predictor: Predictor | None, old: Sites | None, siz
         log_site = 0.5 * (np.log(new) - LOG_2PI - new * ((mean - at / new) ** 2 + variance))
         gain += float((log_density - log_site).sum())
         weighted.add(block, diagonal, at[None] / new, new)
-        if old is None:
+        if equal is not None:
             equal.add(block, diagonal, np.zeros((1, len(block))))
     change = np.inf if old is None else float(np.sqrt(moved / len(y)))
-    return _Pass(
-        Sites(precision, linear),
-        gain,
-        change,
-        weighted.statistics(),
-        equal.statistics() if old is None else None,
-    )
+    return _Pass(Sites(precision, linear), gain, change, weighted, equal)
 
 
 def expected(
