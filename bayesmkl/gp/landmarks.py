@@ -26,7 +26,7 @@ then the sum of weights.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg.blas import dsyrk
@@ -37,27 +37,6 @@ LEAST_DIRECTION = 1e-14  # of the Gram matrix of features, relative to its large
 CONSTANT = 1e-10  # part of a kernel around its mean that is rounding error
 LEAST_LANDMARKS = 2  # of a kernel
 LOG_2PI = float(np.log(2.0 * np.pi))
-
-
-class LandmarkKernels(Protocol):
-    """Kernels of a fitted bank that compares rows with landmarks."""
-
-    n_kernels_: int
-
-    @property
-    def basis_(self) -> np.ndarray:
-        """Landmarks."""
-        ...
-
-    def evaluate(self, X: np.ndarray) -> np.ndarray:
-        """Return similarities of rows to landmarks, (n_kernels, n_rows, n_landmarks)."""
-        ...
-
-    def rows_and_diagonals(
-        self, X: np.ndarray, counts: Sequence[int]
-    ) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-        """Go through kernels: similarities of rows to the first landmarks, and to themselves."""
-        ...
 
 
 class Features(NamedTuple):
@@ -91,7 +70,7 @@ class Features(NamedTuple):
         """Number of features and the constant."""
         return 1 + sum(own.shape[1] for own in self.whitening)
 
-    def of(self, bank: LandmarkKernels, X: Any) -> tuple[np.ndarray, np.ndarray]:
+    def of(self, bank: Any, X: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return the constant and the features of rows, (n_rows, size), and (n_kernels, n_rows) self-similarities."""
         found, diagonals = np.empty((len(X), self.size)), np.empty((len(self.whitening), len(X)))
         found[:, 0] = 1.0
@@ -214,12 +193,12 @@ class Remainder(NamedTuple):
         return float(value), by_weights, by_noise[:, None][:, : parameters.shape[1]]
 
 
-def landmark_features(bank: LandmarkKernels, counts: Sequence[int] | None = None) -> Features:
+def landmark_features(bank: Any, counts: Sequence[int] | None = None) -> Features:
     """Return the features of all kernels of a bank with landmarks.
 
     Parameters
     ----------
-    bank : LandmarkKernels
+    bank : KernelBank
         Fitted.
     counts : sequence of int, of length n_kernels, optional
         How many of the first landmarks every kernel has; None: all of them.
@@ -242,7 +221,7 @@ def landmark_features(bank: LandmarkKernels, counts: Sequence[int] | None = None
     return Features(tuple(found))
 
 
-def allot(bank: LandmarkKernels, scales: np.ndarray, total: int) -> list[int]:
+def allot(bank: Any, scales: np.ndarray, total: int) -> list[int]:
     r"""Return how many landmarks every kernel has, of so many in total.
 
     What landmarks explain of a kernel's part is about the largest eigenvalues of its matrix over all landmarks, times
@@ -250,7 +229,7 @@ def allot(bank: LandmarkKernels, scales: np.ndarray, total: int) -> list[int]:
 
     Parameters
     ----------
-    bank : LandmarkKernels
+    bank : KernelBank
     scales : ndarray of shape (n_kernels,)
         Factors of kernels in the prior covariance.
     total : int
@@ -265,14 +244,12 @@ def allot(bank: LandmarkKernels, scales: np.ndarray, total: int) -> list[int]:
     return (least + more).tolist()
 
 
-def feature_blocks(
-    bank: LandmarkKernels, features: Features, X: Any
-) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
+def feature_blocks(bank: Any, features: Features, X: Any) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
     """Go through samples, a block at a time: which, their features, and their similarities to themselves.
 
     Parameters
     ----------
-    bank : LandmarkKernels
+    bank : KernelBank
     features : Features
         Of the bank.
     X : ndarray of shape (n_samples, n_columns)
@@ -337,12 +314,12 @@ class Sums:
         return upper + np.triu(upper, 1).T
 
 
-def gather(bank: LandmarkKernels, features: Features, X: Any, targets: np.ndarray) -> Sums:
+def gather(bank: Any, features: Features, X: Any, targets: np.ndarray) -> Sums:
     """Sum over samples, a block at a time.
 
     Parameters
     ----------
-    bank : LandmarkKernels
+    bank : KernelBank
     features : Features
         Of the bank.
     X : ndarray of shape (n_samples, n_columns)

@@ -41,7 +41,6 @@ from bayesmkl.gp.landmarks import (
     LEAST_LANDMARKS,
     LOG_2PI,
     Features,
-    LandmarkKernels,
     PseudoSamples,
     Remainder,
     Sums,
@@ -168,7 +167,7 @@ def predictor_of(pseudo: PseudoSamples, intercept_std: float, weights: np.ndarra
 
 
 def find_sites(
-    bank: LandmarkKernels,
+    bank: KernelBank,
     features: Features,
     X: Any,
     y: np.ndarray,
@@ -180,7 +179,7 @@ def find_sites(
 
     Parameters
     ----------
-    bank : LandmarkKernels
+    bank : KernelBank
     features : Features
         Of the bank.
     X : ndarray of shape (n_samples, n_columns)
@@ -205,7 +204,7 @@ def find_sites(
 class _Problem(NamedTuple):
     """What `find_sites` is given, of the samples of a round."""
 
-    bank: LandmarkKernels
+    bank: KernelBank
     features: Features
     X: Any
     y: np.ndarray
