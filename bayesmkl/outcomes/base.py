@@ -396,7 +396,7 @@ def _mode(
 
 
 def repeat(advance: Callable[[Any], Any], state: Any, unfinished: Callable[[Any], Any]) -> Any:
-    """Advance a state, a NamedTuple, while it is unfinished, on NumPy or within a compiled function of JAX."""
+    """Advance a state, a tuple, while it is unfinished, on NumPy or within a compiled function of JAX."""
     first = state
     while isinstance(first, tuple):
         first = first[0]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from bayesmkl._numerics.arrays import Array, is_numpy, namespace, special_functions
+from bayesmkl._numerics.arrays import Array, namespace, special_functions
 from bayesmkl._numerics.truncated_normal import LOG_2PI, TruncatedMoments, interval_moments
 from bayesmkl._utils.docstrings import fulfil_docs
 from bayesmkl._utils.typing import Targets
@@ -23,6 +23,7 @@ from bayesmkl.outcomes.base import (
     Predicted,
     Tilted,
     no_parameters,
+    repeat,
 )
 from bayesmkl.outcomes.intervals import LAWS, Along, log_mass_slopes
 from bayesmkl.outcomes.labels import check_labels
@@ -303,14 +304,20 @@ def update_cuts(y: Array, cut_slopes: Array, distances: Array, loc: Array) -> tu
     longest = xp.where(direction < 0.0, 0.5 * distances / xp.where(direction < 0.0, -direction, 1.0), 1.0)
     size = xp.minimum(1.0, longest.min())
 
-    def attempt(part: Any) -> tuple[Any, TruncatedMoments]:
+    def attempt(part: Any) -> tuple[Any, Any, TruncatedMoments]:
         moved = distances + part * size * direction
-        return moved, interval_moments(loc, *grade_ends(y, cut_slopes, moved))
+        return part, moved, interval_moments(loc, *grade_ends(y, cut_slopes, moved))
 
-    def is_enough(found: tuple[Any, TruncatedMoments]) -> Any:
-        return found[1].log_normalizer.sum() >= least
+    def halve(found: tuple[Any, Any, TruncatedMoments]) -> tuple[Any, Any, TruncatedMoments]:
+        part = 0.5 * found[0]
+        return attempt(xp.where(part > 0.5**HALVINGS, part, 0.0))
 
-    return (_halve if is_numpy(y) else _halve_on_jax)(attempt, is_enough)
+    def is_too_far(found: tuple[Any, Any, TruncatedMoments]) -> Any:
+        part, _, latent = found
+        return (part > 0.0) & ~(latent.log_normalizer.sum() >= least)  # nor is NaN enough
+
+    _, moved, latent = repeat(halve, attempt(xp.ones((), dtype=loc.dtype)), is_too_far)
+    return moved, latent
 
 
 def _cut_derivatives(
@@ -332,25 +339,6 @@ def _cut_derivatives(
     crossed = xp.diag(of_upper[1:] @ (at_start * at_end), 1)  # of the two cut points of a grade
     curvature = xp.diag(bend) - crossed - crossed.T
     return cut_slopes.T @ gradient, cut_slopes.T @ curvature @ cut_slopes
-
-
-def _halve(attempt: Callable[[Any], Any], is_enough: Callable[[Any], Any]) -> Any:
-    """Return the first attempt that is enough, with parts 1, 1/2, 1/4, ... of a step, or that with none of it."""
-    for number in range(HALVINGS):
-        found = attempt(0.5**number)
-        if is_enough(found):
-            return found
-    return attempt(0.0)
-
-
-def _halve_on_jax(attempt: Callable[[Any], Any], is_enough: Callable[[Any], Any]) -> Any:
-    import jax
-
-    least = 0.5**HALVINGS
-    part = jax.lax.while_loop(
-        lambda part: (part > least) & ~is_enough(attempt(part)), lambda part: 0.5 * part, jax.numpy.ones(())
-    )
-    return attempt(jax.numpy.where(part > least, part, 0.0))
 
 
 # ---------------------------------------------------------------------------------------------------- grades of users
