@@ -56,7 +56,7 @@ from bayesmkl.kernels.bank import CheckedTable, KernelBank
 from bayesmkl.kernels.landmarks import distinct_rows
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.outcomes import Gaussian, Heteroscedastic, Logit, Probit
-from bayesmkl.outcomes.base import Derivatives, Likelihood, Tilted, no_parameters
+from bayesmkl.outcomes.base import Likelihood, no_parameters
 
 if TYPE_CHECKING:
     from bayesmkl.gp.estimators.base import BaseGPMKL
@@ -415,35 +415,18 @@ def refuse_program(model: BaseGPMKL) -> None:
         )
 
 
-class KnownNoise(NamedTuple):
+class KnownNoise(Heteroscedastic):
     """Normal noise of known precisions, the last field of the targets: what sites are to pseudo-samples."""
 
-    noise: Heteroscedastic = Heteroscedastic(Gaussian())
+    names = priors = ()
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Names of the parameters: none."""
-        return ()
+    def of_samples(self, y: Any, parameters: Any) -> Any:
+        """Return standard deviations; there are no parameters."""
+        return super().of_samples(y, np.ones(1))
 
-    @property
-    def priors(self) -> tuple[Any, ...]:
-        """Priors of the parameters: none."""
-        return ()
-
-    def log_density(self, y: Any, score: Any, parameters: Any) -> Any:
-        """Return the log density of every target."""
-        return self.noise.log_density(y, score, np.ones(1))
-
-    def derivatives(self, y: Any, score: Any, parameters: Any, order: int = 3) -> Derivatives:
-        """Return derivatives of the log density."""
-        found = self.noise.derivatives(y, score, np.ones(1), order)
-        none = no_parameters(score)
-        return found._replace(parameters=none, first_parameters=none, second_parameters=none)
-
-    def tilted(self, y: Any, mean: Any, variance: Any, parameters: Any) -> Tilted:
-        """Integrate the density over normal scores."""
-        found = self.noise.tilted(y, mean, variance, np.ones(1))
-        return found._replace(parameters=np.zeros((0, *np.shape(mean))))
+    def pull(self, y: Any, by_samples: Any) -> Any:
+        """Return slopes by the parameters: none."""
+        return no_parameters(by_samples[0])
 
 
 class Induced(NamedTuple):
@@ -525,11 +508,11 @@ def induce(model: BaseGPMKL, targets: np.ndarray, rng: np.random.Generator) -> I
 
     def model_of(pseudo: PseudoSamples, seen: np.ndarray, remainder: Remainder) -> Hypermodel:
         model.pseudo_samples_ = pseudo
-        own = _with_fields(pseudo, seen, remainder, KnownNoise())
+        own = _with_fields(pseudo, seen, remainder, KnownNoise(Gaussian()))
         return own.within(model._hypermodel(DenseStack(pseudo.matrices()), targets, model._inference()))
 
     found_sites = find_sites(bank, features, bank.X_train_, targets[0], model.likelihood_, model_of, rng)
-    own = _with_fields(found_sites.pseudo, found_sites.targets, found_sites.remainder, KnownNoise())
+    own = _with_fields(found_sites.pseudo, found_sites.targets, found_sites.remainder, KnownNoise(Gaussian()))
     return own._replace(
         sites=found_sites.sites, converged=found_sites.converged, start=found_sites.coordinates
     )
