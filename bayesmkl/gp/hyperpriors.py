@@ -381,14 +381,7 @@ class ParameterPriors(NamedTuple):
 
     def parameters(self, coordinates: np.ndarray) -> Mapped:
         """Return the parameters of some coordinates, the last axis of which is that of the parameters."""
-        mapped = [prior.parameters(coordinates[..., k]) for k, prior in enumerate(self.each)]
-        if not mapped:
-            return Mapped(coordinates, lambda gradient: gradient)
-
-        def pull(gradient: np.ndarray) -> np.ndarray:
-            return np.stack([own.pull(gradient[..., k]) for k, own in enumerate(mapped)], axis=-1)
-
-        return Mapped(np.stack([own.values for own in mapped], axis=-1), pull)
+        return LogNormal(*np.reshape(self.each, (-1, 3)).T).parameters(coordinates)
 
 
 def checked_log_normal(name: str, value: Any, usual: LogNormal) -> LogNormal:
