@@ -29,6 +29,7 @@ from scipy import special
 
 from bayesmkl._numerics.arrays import Array, namespace
 from bayesmkl.gp.hyperpriors import FARTHEST, Mapped
+from bayesmkl.outcomes.base import joined
 
 SCALE_LOG_STD = 0.5  # of the standard deviations of tasks relative to each other
 JITTER = 1e-10  # of their variances, to factorize covariances of tasks that are perfectly correlated
@@ -141,13 +142,7 @@ class TaskPrior(NamedTuple):
         """Return the values of some coordinates: those of standard deviations, then those of correlations."""
         std = np.exp(SCALE_LOG_STD * coordinates[: self.n_tasks])
         rho = (self._equal if self.equal else self._free)(coordinates[self.n_tasks :])
-
-        def pull(gradient: np.ndarray) -> np.ndarray:
-            return np.concatenate(
-                [SCALE_LOG_STD * std * gradient[: self.n_tasks], rho.pull(gradient[self.n_tasks :])]
-            )
-
-        return Mapped(np.concatenate([std, rho.values]), pull)
+        return joined([Mapped(std, lambda gradient: SCALE_LOG_STD * std * gradient), rho])
 
     def _equal(self, coordinates: np.ndarray) -> Mapped:
         """Return the same correlation for all pairs."""

@@ -17,7 +17,7 @@ from scipy import special
 
 from bayesmkl._utils.docstrings import entries, fill_docs
 from bayesmkl._utils.validation import check_scale, shown
-from bayesmkl.outcomes.base import LogNormal, Mapped
+from bayesmkl.outcomes.base import LogNormal, Mapped, joined
 
 FARTHEST = 8.0  # coordinate beyond which a prior is cut off
 
@@ -360,13 +360,7 @@ class WithDesign(NamedTuple):
             mapped.append(self.task_prior.values(of_tasks))
         if self.width_prior is not None:
             mapped.append(self.width_prior.values(of_widths))
-        ends = np.cumsum([len(own.values) for own in mapped])[:-1]
-
-        def pull(gradient: np.ndarray) -> np.ndarray:
-            parts = zip(mapped, np.split(gradient, ends), strict=True)
-            return np.concatenate([own.pull(part) for own, part in parts])
-
-        return Mapped(np.concatenate([own.values for own in mapped]), pull)
+        return joined(mapped)
 
 
 class ParameterPriors(NamedTuple):

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bayesmkl.outcomes.base import Mapped
+from bayesmkl.outcomes.base import Mapped, joined
 
 LOG_STD = 0.8  # of the width of a view
 NARROWER = 0.5  # of the common width of `D` features below the median, times `D`
@@ -45,17 +45,12 @@ class WidthPrior(NamedTuple):
     def values(self, coordinates: np.ndarray) -> Mapped:
         """Return the log widths of some coordinates."""
         ends = np.cumsum([n_coordinates_of(one) for one in self.kernels])[:-1]
-        mapped = [
-            _of_features(own) if one.each else Mapped(LOG_STD * own, lambda gradient: LOG_STD * gradient)
-            for one, own in zip(self.kernels, np.split(coordinates, ends), strict=True)
-        ]
-        places = np.cumsum([len(own.values) for own in mapped])[:-1]
-
-        def pull(gradient: np.ndarray) -> np.ndarray:
-            parts = zip(mapped, np.split(gradient, places), strict=True)
-            return np.concatenate([own.pull(part) for own, part in parts])
-
-        return Mapped(np.concatenate([own.values for own in mapped]), pull)
+        return joined(
+            [
+                _of_features(own) if one.each else Mapped(LOG_STD * own, lambda gradient: LOG_STD * gradient)
+                for one, own in zip(self.kernels, np.split(coordinates, ends), strict=True)
+            ]
+        )
 
 
 def n_coordinates_of(kernel: Any) -> int:

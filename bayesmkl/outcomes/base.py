@@ -10,7 +10,7 @@ BEMKL's closed-form updates ask an `Outcome` where scores start and what q(f) is
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
@@ -29,6 +29,25 @@ class Mapped(NamedTuple):
 
     values: np.ndarray
     pull: Callable[[np.ndarray], np.ndarray]
+
+
+def joined(mapped: Sequence[Mapped]) -> Mapped:
+    """Return several values as one: one after the other, as are their coordinates.
+
+    Examples
+    --------
+    >>> twice = Mapped(np.array([2.0]), lambda gradient: 2.0 * gradient)
+    >>> both = joined([twice, Mapped(np.array([3.0, 4.0]), lambda gradient: gradient)])
+    >>> both.values, both.pull(np.ones(3))
+    (array([2., 3., 4.]), array([2., 1., 1.]))
+    """
+    ends = np.cumsum([len(own.values) for own in mapped])[:-1]
+
+    def pull(gradient: np.ndarray) -> np.ndarray:
+        parts = zip(mapped, np.split(gradient, ends), strict=True)
+        return np.concatenate([own.pull(part) for own, part in parts])
+
+    return Mapped(np.concatenate([own.values for own in mapped]), pull)
 
 
 class LogNormal(NamedTuple):
