@@ -19,6 +19,7 @@ from bayesmkl._utils.validation import check_choice, check_scale, shown
 from bayesmkl.gp.effects import DesignRows, Effects
 from bayesmkl.gp.hyperpriors import HalfT
 from bayesmkl.kernels.bank import CheckedTable, KernelBank
+from bayesmkl.kernels.tables import with_columns
 from bayesmkl.kernels.views import column_labels, column_names, positions_of, views_without
 
 LARGEST_WHOLE = 2**53  # up to which floats have every whole number
@@ -71,8 +72,9 @@ def number_groups(X: Any, known: Sequence[GroupLabels]) -> Any:
                 f"`X` must be a DataFrame: its column {text[0]!r} held text in training; got {type(X).__name__}."
             )
         return X
+    names = list(X.columns)
     for column, labels in known:
-        if column not in list(X.columns):
+        if column not in names:
             continue  # what is missing is said where columns are checked
         values = np.asarray(X[column])
         given = _labels(values)
@@ -81,7 +83,7 @@ def number_groups(X: Any, known: Sequence[GroupLabels]) -> Any:
         unknown = values.dtype.kind != "f" and given and codes.max() < 0
         if unknown and _kinds(given).isdisjoint(_kinds(labels)):
             raise of_other_kind(column, labels[0], given[0])
-        X = with_column(X, column, codes.astype(float))
+        X = with_columns(X, {names.index(column): codes.astype(float)})
     return X
 
 
@@ -121,15 +123,6 @@ def _kinds(labels: Sequence[Any]) -> set[bool]:
 def _labels(values: np.ndarray) -> list[Any]:
     """Return labels of groups as plain values."""
     return [plain_label(value) for value in values]
-
-
-def with_column(X: Any, column: Any, values: np.ndarray) -> Any:
-    """Return a pandas or polars DataFrame with other values in a column."""
-    if hasattr(X, "with_columns"):
-        return X.with_columns(type(X[column])(column, values))
-    X = X.copy()
-    X[column] = values
-    return X
 
 
 def is_given(columns: Any) -> bool:
@@ -449,7 +442,7 @@ def check_known_columns(X: Any, design: Design | FittedDesign | None) -> Any:
             codes = match_labels([plain_label(value) for value in values], labels)
             if codes.max() < 0 or not hasattr(X, "dtypes"):
                 raise of_other_kind(name, labels[0], text)
-            X = with_column(X, list(X.columns)[j], np.append(levels, levels.max() + 1.0)[codes])
+            X = with_columns(X, {j: np.append(levels, levels.max() + 1.0)[codes]})
     elif design is not None:
         named = ("offset_column", "precision_column", "covariate_columns", "group_columns", "task_column")
         check_columns(X, [(name, getattr(design, name)) for name in named])
@@ -469,16 +462,15 @@ def check_design(design: Any, precomputed: bool, takes_offset: bool) -> None:
             "`design` must be None with precomputed kernels, whose columns are training samples; got "
             f"{design!r}. Pass samples and a bank, `kernels=KernelBank(...)`."
         )
-    if design.offset_column is not None and not takes_offset:
-        raise ValueError(
-            f"`offset_column` must be None except with GPMKLRegressor; got {shown(design.offset_column)}. Name "
-            "the column in `covariate_columns` to infer its effect."
-        )
-    if design.precision_column is not None and not takes_offset:
-        raise ValueError(
-            f"`precision_column` must be None except with GPMKLRegressor; got {shown(design.precision_column)}. "
-            "Labels, grades and times do not have separate noise."
-        )
+    for name, remedy in (
+        ("offset_column", "Name the column in `covariate_columns` to infer its effect."),
+        ("precision_column", "Labels, grades and times do not have separate noise."),
+    ):
+        value = getattr(design, name)
+        if value is not None and not takes_offset:
+            raise ValueError(
+                f"`{name}` must be None except with GPMKLRegressor; got {shown(value)}. {remedy}"
+            )
     check_choice("design.task_correlation", design.task_correlation, ("equal", "free"))
     check_scale("design.covariate_std", design.covariate_std)
     if not isinstance(design.group_prior, HalfT):
@@ -532,23 +524,20 @@ def apart_from_design(
         return bank, None
     values, labels = X.values, X.labels
 
-    def positions(name: str, wanted: Any) -> np.ndarray:
+    def positions(name: str, single: bool = False) -> np.ndarray:
+        wanted = getattr(design, name)
         found = positions_of(name, wanted, n_features, labels) if is_given(wanted) else np.empty(0, int)
         if len(set(found.tolist())) < len(found):
             raise ValueError(f"`{name}` must name different columns; got {shown(wanted)}.")
-        return found
-
-    def one_position(name: str, wanted: Any) -> np.ndarray:
-        found = np.empty(0, int) if wanted is None else positions(name, wanted)
-        if wanted is not None and len(found) != 1:
+        if single and wanted is not None and len(found) != 1:
             raise ValueError(f"`{name}` must name one column; got {shown(wanted)}.")
         return found
 
-    of_offset = one_position("offset_column", design.offset_column)
-    of_precision = one_position("precision_column", design.precision_column)
-    of_task = one_position("task_column", design.task_column)
-    covariates = positions("covariate_columns", design.covariate_columns)
-    groups = np.concatenate([positions("group_columns", design.group_columns), of_task])
+    of_offset = positions("offset_column", single=True)
+    of_precision = positions("precision_column", single=True)
+    of_task = positions("task_column", single=True)
+    covariates = positions("covariate_columns")
+    groups = np.concatenate([positions("group_columns"), of_task])
     columns = np.concatenate([of_offset, of_precision, covariates, groups])
     if len(set(columns.tolist())) < len(columns):
         raise ValueError(f"`design` must give every column one meaning; got {design!r}.")

@@ -142,7 +142,7 @@ class ColumnPlan(NamedTuple):
                 elif kind != NUMBERS:
                     new[position] = np.full(len(X), np.nan)
         new |= {c.position: _encoded(c, values_at(X, c.position), keep_missing) for c in self.columns}
-        return _with_columns(X, new) if new else X
+        return with_columns(X, new) if new else X
 
     def codes(self) -> np.ndarray:
         """Return of all columns 0 for numbers and grades, 1 for yes or no, 2 for categories, 3 for no use."""
@@ -259,7 +259,8 @@ def _is_plain(dtype: Any) -> bool:
     return text.startswith(NUMERIC_TYPES) and not text.startswith("bool")
 
 
-def _with_columns(X: Any, new: Mapping[int, np.ndarray]) -> Any:
+def with_columns(X: Any, new: Mapping[int, np.ndarray]) -> Any:
+    """Return a pandas or polars DataFrame with other values in the columns at some positions."""
     names = list(X.columns)
     if hasattr(X, "with_columns"):
         return X.with_columns([type(X[names[j]])(names[j], values) for j, values in new.items()])
