@@ -589,15 +589,11 @@ def mean_duals(covariance: Additive, draws: HyperDraws) -> tuple[np.ndarray, np.
         Of the pseudo-samples.
     draws : HyperDraws
     """
-    duals: Any = 0.0
-    intercepts: Any = 0.0
-    for at, probability in enumerate(draws.probability):
-        each = np.stack([posterior.dual for posterior in draws.conditioned(covariance, at)])
-        duals = duals + probability * np.stack(
-            [covariance.part_duals(draws.weights[at], own) for own in each]
-        )
-        intercepts = intercepts + probability * covariance.intercept_std**2 * each.sum(axis=1)
-    return duals, intercepts
+    found = draws.factorized(covariance, np.arange(len(draws.probability)))
+    each = np.array([[posterior.dual for posterior in own] for own in found])
+    each *= draws.probability[:, None, None]
+    duals = [covariance.part_duals(draws.weights, own) for own in each.swapaxes(0, 1)]
+    return np.stack(duals), covariance.intercept_std**2 * each.sum(axis=(0, 2))
 
 
 def left_out_of_samples(
