@@ -564,7 +564,7 @@ def explicit_program(
         data["task"] = covariance.tasks.task
         if new_kernels is not None and design_rows is not None and design_rows.task is not None:
             of_new["new_task"] = design_rows.task
-    hyperparameters, finish = _hyperparameters(model, outputs), _finish(model, outputs)
+    hyperparameters = _hyperparameters(model, outputs)
     factors = covariance.factors()
     new = {} if new_kernels is None else _new_factors(factors, new_kernels, diagonal, covariance.units)
 
@@ -585,12 +585,21 @@ def explicit_program(
 
         whitened = _normal("whitened", (*outputs, *of_tasks, *jnp.shape(factors)[:2]))
         parts = of_samples(jnp.einsum("mij,...mj->...mi", factors, whitened), given.get("task"))
-        new_parts = None
         if new_factors is not None:
-            own = new_std * _normal("whitened_new", (*outputs, *of_tasks, *jnp.shape(new_factors)[:2]))
+            alone = new_std * _normal("whitened_new", (*outputs, *of_tasks, *jnp.shape(new_factors)[:2]))
             known = jnp.einsum("mij,...mj->...mi", new_factors, whitened)
-            new_parts = of_samples(known + own, given.get("new_task"))
-        finish(drawn.group_std, drawn.parameters, parts, new_parts, y, given)
+            new_parts = of_samples(known + alone, given.get("new_task"))
+        law = dist.Normal(0.0, covariance.intercept_std).expand(outputs)
+        intercept = numpyro.sample("intercept", law.to_event(len(outputs)))[..., None]
+        own, of_new_rows = _draw_effects(model, drawn.group_std, outputs, given)
+        parts = numpyro.deterministic("parts", parts)
+        score = numpyro.deterministic("score", parts.sum(axis=-2) + intercept + own)
+        numpyro.deterministic("kernel_shares", _shares(parts))
+        observe("y", target_law(model.likelihood, score, drawn.parameters, given), y)
+        if new_factors is not None:
+            new_score = numpyro.deterministic("score_new", new_parts.sum(axis=-2) + intercept + of_new_rows)
+            given_new = {name: given[f"new_{name}"] for name in seen.given}
+            observe("y_new", target_law(model.likelihood, new_score, drawn.parameters, given_new), None)
 
     return NumPyroProgram(additive, {"factors": factors} | data, new | of_new)
 
@@ -609,37 +618,6 @@ def _new_factors(
     )
     rest = np.asarray(diagonal) / units[:, None] - np.einsum("mij,mij->mi", mixed, mixed)
     return {"new_factors": mixed, "new_std": np.sqrt(np.maximum(rest, 0.0))}
-
-
-def _finish(model: Hypermodel, outputs: tuple[int, ...]) -> Callable[..., None]:
-    """Return the statements from the parts of a score to its target."""
-    intercept_std, likelihood = model.covariance.intercept_std, model.likelihood
-    known = known_fields(likelihood, model.targets).given
-
-    def finish(
-        group_std: Any,
-        parameters: list[Any],
-        parts: Any,
-        new_parts: Any,
-        y: Array | None,
-        given: dict[str, Array],
-    ) -> None:
-        intercept = numpyro.sample(
-            "intercept", dist.Normal(0.0, intercept_std).expand(outputs).to_event(len(outputs))
-        )
-        own, of_new_rows = _draw_effects(model, group_std, outputs, given)
-        parts = numpyro.deterministic("parts", parts)
-        score = numpyro.deterministic("score", parts.sum(axis=-2) + intercept[..., None] + own)
-        numpyro.deterministic("kernel_shares", _shares(parts))
-        observe("y", target_law(likelihood, score, parameters, given), y)
-        if new_parts is not None:
-            new = numpyro.deterministic(
-                "score_new", new_parts.sum(axis=-2) + intercept[..., None] + of_new_rows
-            )
-            of_new = {name: given[f"new_{name}"] for name in known}
-            observe("y_new", target_law(likelihood, new, parameters, of_new), None)
-
-    return finish
 
 
 def _draw_effects(
@@ -753,10 +731,8 @@ def _hyperparameters(model: Hypermodel, outputs: tuple[int, ...]) -> Callable[[]
         weights, group_std = _weights(of_kernels, n_kernels), jnp.zeros(0)
         task_values, task_root = jnp.zeros(0), None
         if of_groups is not None:
-            half = dist.FoldedDistribution(
-                dist.StudentT(of_groups.group_prior.df, 0.0, of_groups.group_prior.scale)
-            )
-            group_std = numpyro.sample("group_std", half.expand([of_groups.n_terms]).to_event(1))
+            half = _half_t(of_groups.group_prior).expand([of_groups.n_terms])
+            group_std = numpyro.sample("group_std", half.to_event(1))
             if of_groups.task_prior is not None:
                 task_values, task_root = _draw_tasks(of_groups.task_prior)
         laws = {name: law_of_parameter(prior) for name, prior in zip(names, priors, strict=True)}
@@ -790,21 +766,22 @@ def law_of_parameter(prior: LogNormal) -> dist.Distribution:
     return dist.TransformedDistribution(logarithm, [transforms.ExpTransform(), above])
 
 
+def _half_t(prior: Any) -> dist.Distribution:
+    return dist.FoldedDistribution(dist.StudentT(prior.df, 0.0, prior.scale))
+
+
 def _weights(prior: WeightPrior, n_kernels: int) -> Any:
     def each(law: dist.Distribution) -> dist.Distribution:
         return law.expand([n_kernels]).to_event(1)
 
     if isinstance(prior, HalfT):
-        half = dist.FoldedDistribution(dist.StudentT(prior.df, 0.0, prior.scale))
-        return numpyro.sample("kernel_weights", each(half))
+        return numpyro.sample("kernel_weights", each(_half_t(prior)))
     if isinstance(prior, DirichletShares):
-        half = dist.FoldedDistribution(dist.StudentT(prior.df, 0.0, prior.scale))
-        total = numpyro.sample("total", half)
+        total = numpyro.sample("total", _half_t(prior))
         parts = numpyro.sample("parts_of_total", dist.Dirichlet(jnp.full(n_kernels, prior.concentration)))
         return numpyro.deterministic("kernel_weights", total * jnp.sqrt(parts))
     if isinstance(prior, SharesOfKernels):
-        half = dist.FoldedDistribution(dist.StudentT(prior.prior.df, 0.0, prior.prior.scale))
-        total = numpyro.sample("total", half)
+        total = numpyro.sample("total", _half_t(prior.prior))
         parts = numpyro.sample(
             "parts_of_total", dist.Dirichlet(jnp.full(prior.n_views, prior.prior.concentration))
         )
