@@ -347,8 +347,8 @@ def pseudo_samples(
     columns, total, gram = features.columns, found.total, found.gram
     traces = np.array([np.trace(gram[own, own]) for own in columns])
     scale = np.ones(features.size)  # so that all kernels are alike
-    for own, diagonal in zip(columns, found.diagonal, strict=True):
-        scale[own] = np.sqrt(total / max(diagonal, np.finfo(float).tiny))
+    for own, similarity in zip(columns, found.diagonal, strict=True):
+        scale[own] = np.sqrt(total / max(similarity, np.finfo(float).tiny))
     values, vectors = np.linalg.eigh(scale[:, None] * gram * scale)
     kept = values > LEAST_DIRECTION * values[-1]
     root = np.sqrt(values[kept])
