@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from bayesmkl._estimator import BaseMKL, Holding, step_progress
+from bayesmkl._estimator.base import BaseMKL, Holding
 from bayesmkl._estimator.program import NumPyroProgram, numpyro_model
 from bayesmkl._estimator.shared_docs import ESTIMATOR
 from bayesmkl._numerics.convergence import Outcome
@@ -27,6 +27,7 @@ from bayesmkl._utils.options import (
     inference_of,
     storage_of,
 )
+from bayesmkl._utils.progress import step_progress
 from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import (
     LARGEST,

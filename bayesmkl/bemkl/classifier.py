@@ -14,7 +14,6 @@ import numpy as np
 from scipy.special import log_expit
 from sklearn.base import ClassifierMixin
 
-from bayesmkl._estimator import ClassTargets, class_targets, most_probable
 from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.options import VB
 from bayesmkl._utils.typing import Label, Samples, Targets
@@ -31,7 +30,7 @@ from bayesmkl.bemkl.reading import ClassScores, ScoresApart, class_scores
 from bayesmkl.bemkl.selection import USUAL, choose_by_folds
 from bayesmkl.kernels.stacks.base import Stack
 from bayesmkl.outcomes import Classes, Labels
-from bayesmkl.outcomes.labels import find_temperature, tempered
+from bayesmkl.outcomes.labels import ClassTargets, class_targets, find_temperature, most_probable, tempered
 
 MULTICLASS = ("shared", "one-versus-all", "multinomial")
 

@@ -48,8 +48,8 @@ if TYPE_CHECKING:
 
 from sklearn.model_selection import StratifiedKFold
 
-from bayesmkl._estimator import step_progress
 from bayesmkl._utils.options import VB
+from bayesmkl._utils.progress import step_progress
 from bayesmkl.bemkl.base import BaseBEMKL, FitTask, Settings
 from bayesmkl.bemkl.moments import Gamma
 from bayesmkl.kernels.stacks.base import Stack

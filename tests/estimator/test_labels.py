@@ -8,10 +8,10 @@ from scipy.special import log_expit
 from scipy.stats import norm
 
 from bayesmkl import BEMKLClassifier, GPMKLClassifier, KernelBank
-from bayesmkl._estimator import class_targets, split_labels
 from bayesmkl.bemkl import BEMKLMultitaskClassifier, BEMKLOrdinalClassifier
 from bayesmkl.gp import GPMKLOrdinalClassifier, Marginal
 from bayesmkl.kernels import Linear
+from bayesmkl.outcomes.labels import class_targets, split_labels
 
 
 def test_labels_are_split_from_marks():

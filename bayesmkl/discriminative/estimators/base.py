@@ -10,9 +10,10 @@ from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin, OutlierMixin, RegressorMixin, clone, is_classifier
 from sklearn.utils.validation import check_is_fitted
 
-from bayesmkl._estimator import check_targets, is_missing, most_probable, step_progress
+from bayesmkl._estimator.base import check_targets
 from bayesmkl._utils.docstrings import fill_docs
-from bayesmkl._utils.given import as_array, check_weights
+from bayesmkl._utils.given import as_array, check_weights, is_missing
+from bayesmkl._utils.progress import step_progress
 from bayesmkl._utils.threads import blas_threads_for
 from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_choice, check_number, check_scale, shown
@@ -34,6 +35,7 @@ from bayesmkl.kernels.precomputed import SharedKernels
 from bayesmkl.kernels.quality import KernelQualityWarning, judge_for_svm
 from bayesmkl.kernels.stacks.base import Stack
 from bayesmkl.kernels.views import check_samples
+from bayesmkl.outcomes.labels import most_probable
 
 ALL_LABELED = (
     "Leave these samples out, or use LapMKLClassifier, which takes unlabeled ones (`unlabeled_label`)."

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from bayesmkl._estimator import BaseMKL, encode_labels
+from bayesmkl._estimator.base import BaseMKL
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_choice, check_scale, float_of, shown
@@ -20,6 +20,7 @@ from bayesmkl.kernels.quality import KernelQualityWarning, describe_indefinite, 
 from bayesmkl.kernels.stacks.base import KernelColumns, Stack
 from bayesmkl.kernels.stacks.columns import BankColumns
 from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.outcomes.labels import encode_labels
 
 INDEFINITE = ("raise", "clip")
 SINGLE_PRECISION = 1e-6  # of the Frobenius norm: what float32 leaves of a zero eigenvalue

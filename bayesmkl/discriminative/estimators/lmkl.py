@@ -12,7 +12,7 @@ from sklearn.base import clone, is_classifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
 
-from bayesmkl._estimator import BaseMKL
+from bayesmkl._estimator.base import BaseMKL
 from bayesmkl._estimator.gate_features import features_of
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._utils.docstrings import fill_docs

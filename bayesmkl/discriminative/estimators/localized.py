@@ -17,10 +17,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.validation import check_is_fitted
 
-from bayesmkl._estimator import encode_labels, most_probable, step_progress
 from bayesmkl._estimator.gate_features import bank_apart, check_gate_columns, refuse_gate_features
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._utils.docstrings import fill_docs
+from bayesmkl._utils.progress import step_progress
 from bayesmkl._utils.threads import blas_threads_for
 from bayesmkl._utils.typing import Samples, Seed, Targets
 from bayesmkl._utils.validation import check_choice, check_scale
@@ -42,6 +42,7 @@ from bayesmkl.discriminative.svm.libsvm import Hinge
 from bayesmkl.discriminative.svm.one_kernel import takes_columns
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.outcomes.labels import encode_labels, most_probable
 
 SVMS = ("libsvm", "mwu")
 N_FOLDS = 3  # of comparisons with gates that are the same for all samples

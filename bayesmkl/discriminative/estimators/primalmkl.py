@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from bayesmkl._estimator import LabelSplit, split_labels
 from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.typing import Label, Samples, Targets
 from bayesmkl._utils.validation import check_choice, check_integer, check_number, check_scale
@@ -34,6 +33,7 @@ from bayesmkl.discriminative.primal import primalmkl, solve
 from bayesmkl.discriminative.problems import MKLResult, OnStep
 from bayesmkl.discriminative.weights import Training
 from bayesmkl.kernels.stacks.base import Stack
+from bayesmkl.outcomes.labels import LabelSplit, split_labels
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

@@ -30,7 +30,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
-from bayesmkl._estimator import LabelSplit, check_targets, split_labels
+from bayesmkl._estimator.base import check_targets
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._numerics.linalg import spd_inverse
 from bayesmkl._numerics.simplex import project_simplex
@@ -42,6 +42,7 @@ from bayesmkl.discriminative.graph import check_laplacian
 from bayesmkl.discriminative.problems import InnerSolution, WeightedFit, fit_at, outer_gap
 from bayesmkl.kernels.stacks.base import Stack
 from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.outcomes.labels import LabelSplit, split_labels
 
 
 class GLKSResult(NamedTuple):

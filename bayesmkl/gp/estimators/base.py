@@ -14,11 +14,11 @@ from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from bayesmkl._estimator import announce, step_progress
 from bayesmkl._estimator.program import NumPyroProgram, numpyro_model
 from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.memory import available_memory, format_bytes, require_memory
 from bayesmkl._utils.options import Marginal, inference_of
+from bayesmkl._utils.progress import announce, step_progress
 from bayesmkl._utils.threads import blas_threads_for
 from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_scale

@@ -27,9 +27,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from scipy.linalg.blas import strmm
 
-from bayesmkl._estimator import announce
 from bayesmkl._numerics.linalg import spd_inverse_root
 from bayesmkl._utils.memory import require_memory
+from bayesmkl._utils.progress import announce
 from bayesmkl.gp.conditioning import Sites, cavity
 from bayesmkl.gp.covariances import Additive
 from bayesmkl.gp.drawing import climb

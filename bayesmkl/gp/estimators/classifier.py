@@ -10,7 +10,6 @@ from numpy.typing import ArrayLike
 from scipy.special import entr, log_expit, logsumexp
 from sklearn.base import ClassifierMixin
 
-from bayesmkl._estimator import class_targets, most_probable
 from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_choice, scale_or_auto
@@ -22,7 +21,7 @@ from bayesmkl.gp.selection import SpikeSlabWeights
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.outcomes import Logit, Probit
 from bayesmkl.outcomes.base import Likelihood
-from bayesmkl.outcomes.labels import find_temperature, tempered
+from bayesmkl.outcomes.labels import class_targets, find_temperature, most_probable, tempered
 
 LIKELIHOODS: dict[str, Likelihood] = {"probit": Probit(), "logit": Logit()}
 

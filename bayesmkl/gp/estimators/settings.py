@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from scipy.sparse import issparse
 from sklearn.utils import _safe_indexing
 
-from bayesmkl._estimator import BaseMKL
+from bayesmkl._estimator.base import BaseMKL
 from bayesmkl._estimator.shared_docs import ESTIMATOR
 from bayesmkl._utils.docstrings import entries
 from bayesmkl._utils.given import check_weights
