@@ -15,7 +15,7 @@ from bayesmkl._utils.given import check_numbers
 from bayesmkl._utils.settings import own_settings
 from bayesmkl._utils.typing import Samples
 from bayesmkl.bemkl import BEMKLClassifier, BEMKLOrdinalClassifier, BEMKLRegressor, BEMKLSurvival
-from bayesmkl.bemkl.draws import NonnegativeGamma, PosteriorDraws, share_of_each, variational_draws
+from bayesmkl.bemkl.draws import NonnegativeGamma, PosteriorDraws, variational_draws
 from bayesmkl.bemkl.model import State
 from bayesmkl.bemkl.multitask_estimators import BEMKLMultitaskClassifier, BEMKLMultitaskRegressor
 from bayesmkl.bemkl.nonnegative import NonnegativeReadout
@@ -271,16 +271,6 @@ class FittedBEMKL(NamedTuple):
             return (self.states[k].kernel_weights > 0.0)[self.states[k].point]
         found = self.states[k].flat().kernel_inclusion if self.is_drawn else None
         return None if found is None else found > 0.5
-
-    def share_draws(
-        self, n_draws: int | None, rng: Any = None, kernels: ArrayLike | None = None
-    ) -> list[np.ndarray]:
-        """Return the shares of draws of every model, (n_draws, n_kernels); see `draws` and `training_stack`."""
-        if self.is_marginal:
-            shares = self.states[0].shares
-            return [shares[evenly(len(shares), n_draws)]]
-        stack = self.training_stack(kernels)
-        return [share_of_each(stack, own.flat()) for own in self.draws(n_draws, rng)]
 
     def training_stack(self, kernels: ArrayLike | None = None) -> DenseStack:
         """Return the training kernels, evaluated anew, or those that the user gives back.

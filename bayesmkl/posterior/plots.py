@@ -791,9 +791,6 @@ def _check_output(output: Any, labels: list[Any], is_known: bool, what: str) -> 
         )
 
 
-BLOCK_SIZE = 2**22  # predictions are made in blocks of rows, whose kernels have about this many entries
-
-
 @public
 def plot_reliability(
     y_true: Targets,
