@@ -22,20 +22,7 @@ _LAZY = {
     "save_model": "bayesmkl.persistence",
 }
 
-__all__ = [
-    "BEMKLClassifier",
-    "BEMKLRegressor",
-    "Design",
-    "GPMKLClassifier",
-    "GPMKLOrdinalClassifier",
-    "GPMKLRegressor",
-    "GPMKLSurvival",
-    "KernelBank",
-    "__version__",
-    "compare_models",
-    "load_model",
-    "save_model",
-]
+__all__ = sorted([*_LAZY, "__version__"])
 
 
 def __getattr__(name: str) -> Any:
