@@ -42,7 +42,7 @@ from bayesmkl._numerics.arrays import Array
 from bayesmkl.bemkl.model import Priors, Problem
 from bayesmkl.bemkl.moments import LOG_2PI, Dirichlet, Gamma, Gaussian, SpikeSlab
 from bayesmkl.bemkl.nonnegative import CutOffNormals, NonnegativeReadout
-from bayesmkl.kernels.stacks.base import Spread, Stack
+from bayesmkl.kernels.stacks.base import Stack
 
 
 class PosteriorDraws(NamedTuple):
@@ -200,32 +200,8 @@ def share_draws(stack: Stack, dual: np.ndarray, weights: np.ndarray) -> np.ndarr
     array of shape (n_draws, n_kernels)
         Every row sums to one (a row without any spread is uniform).
     """
-    spreads = [stack.spread(draws.T) for draws in (dual if dual.ndim == 3 else dual[None])]
-    return _shares(spreads, weights)
-
-
-def shares_and_sums(stack: Stack, draws: PosteriorDraws) -> tuple[np.ndarray, list[np.ndarray]]:
-    """Return the shares of draws with one leading axis, and each output's mean scores without the intercept.
-
-    Kernels that are evaluated whenever they are needed are evaluated once for both.
-
-    Parameters
-    ----------
-    stack : Stack
-        Training kernels.
-    draws : PosteriorDraws
-
-    Returns
-    -------
-    shares : array of shape (n_draws, n_kernels)
-    sums : list of array of shape (n_draws, n_rows)
-    """
-    both = [stack.spread_and_sum(own.dual.T, draws.kernel_weights) for own in draws.outputs()]
-    return _shares([spread for spread, _ in both], draws.kernel_weights), [sums for _, sums in both]
-
-
-def _shares(spreads: list[Spread], weights: np.ndarray) -> np.ndarray:
-    variances = [spread.variance.T for spread in spreads]
+    outputs = dual if dual.ndim == 3 else dual[None]
+    variances = [stack.spread(draws.T).variance.T for draws in outputs]
     spread = np.sqrt(np.mean(variances, axis=0)) * np.abs(weights)
     total = spread.sum(axis=1, keepdims=True)
     uniform = np.full_like(spread, 1.0 / spread.shape[1])

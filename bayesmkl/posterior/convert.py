@@ -550,7 +550,6 @@ def _drawn_groups(
         if not fitted.is_drawn:
             groups["sample_stats"] = {"log_variational": here.in_chains(log_variational(state, here.flat))}
         if pointwise:
-            here.evaluate_shares_and_scores()
             groups["posterior"]["kernel_shares"] = here.in_chains(here.shares)
             groups["posterior_predictive"] = {"y": here.in_chains(_replicated(fitted, here, rng))}
             if fitted.is_drawn:

@@ -27,7 +27,6 @@ from bayesmkl.bemkl.draws import (
     score_means,
     score_scales,
     share_of_each,
-    shares_and_sums,
 )
 from bayesmkl.bemkl.outputs import AbsentViews
 from bayesmkl.kernels.stacks.base import Stack
@@ -141,14 +140,6 @@ class Evaluated:
             output.patterns = _patterns(self.problem.absent, c)
         return found
 
-    def evaluate_shares_and_scores(self) -> None:
-        """Evaluate `shares` and `means` now, in one pass over the kernels, where both are wanted."""
-        if any(output.patterns for output in self.outputs):
-            return
-        self.shares, sums = shares_and_sums(self.problem.stack, self.flat)
-        for output, own in zip(self.outputs, sums, strict=True):
-            output._scores = own + output.flat.intercept[:, None], output._complete_scales
-
     @cached_property
     def shares(self) -> np.ndarray:
         """Kernel shares, (n_draws, n_kernels)."""
@@ -195,17 +186,10 @@ class Evaluated:
 
     @cached_property
     def _scores(self) -> tuple[np.ndarray, np.ndarray]:
+        stack, precision = self.problem.stack, self.problem.intermediate_precision
         if self.patterns:
-            return _completed_scores(self.problem.stack, self.flat, self.patterns, self._precision)
-        return score_means(self.problem.stack, self.flat), self._complete_scales
-
-    @property
-    def _precision(self) -> float | None:
-        return self.problem.intermediate_precision
-
-    @property
-    def _complete_scales(self) -> np.ndarray:
-        return score_scales(self.flat, self._precision)[:, None]
+            return _completed_scores(stack, self.flat, self.patterns, precision)
+        return score_means(stack, self.flat), score_scales(self.flat, precision)[:, None]
 
     @property
     def means(self) -> np.ndarray:

@@ -322,14 +322,6 @@ def check_spread(case, K):
     check(case, found.variance, variance, "variance")
 
 
-def check_spread_and_sum(case, K):
-    vectors, weights = random(K.shape[2], 4), random(4, len(K))
-    spread, sums = case.stack.spread_and_sum(vectors, weights)
-    for found, alone in zip(spread, case.stack.spread(vectors), strict=True):
-        check(case, found, alone, "spread of the same products")
-    check(case, sums, np.einsum("jm,mij->ji", weights, K @ vectors), "weighted sums")
-
-
 def check_combine(case, K):
     for weights in (random(len(K)), random(2, len(K)), np.eye(len(K))[-1]):
         check(case, case.stack.combine(on(case, weights)), np.tensordot(weights, K, 1), "combine")

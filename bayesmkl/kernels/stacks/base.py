@@ -288,13 +288,6 @@ class Stack(ABC):
             sums[part] = np.einsum("sm,mis->si", weights[part], self.apply(vectors[:, part]))
         return sums
 
-    def spread_and_sum(self, vectors: np.ndarray, weights: np.ndarray) -> tuple[Spread, np.ndarray]:
-        """Return ``spread(vectors)`` and ``weighted_products(vectors, weights)``.
-
-        Kernels that are evaluated whenever they are needed are evaluated once for both.
-        """
-        return self.spread(vectors), self.weighted_products(vectors, weights)
-
     def weighted_forms(self, mixing: np.ndarray, roots: list[np.ndarray]) -> np.ndarray:
         r"""Return quadratic forms in the kernels of every query point, for every output, (n_roots, n_rows).
 

@@ -656,10 +656,10 @@ class LinearStack(_Shared, Stack):
             variance[m] = (cov[np.ix_(own, own)] @ scaled * scaled).sum(axis=0)
         return Spread(self.members @ (center[:, None] * inner), np.maximum(variance, 0.0))  # rounding
 
-    def spread_and_sum(self, vectors: np.ndarray, weights: np.ndarray) -> tuple[Spread, np.ndarray]:
-        """Return the spread, and weighted sums of the products."""
+    def weighted_products(self, vectors: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """Return ``sum_m w_jm K_m v_j`` for vectors (n_train, q) and weights (q, n_kernels), shape (q, n_rows)."""
         scales = (self.members.T @ weights.T).T
-        return self.spread(vectors), (scales * (self.features @ vectors).T) @ self._rows
+        return (scales * (self.features @ vectors).T) @ self._rows
 
     def diagonal(self) -> Any:
         """Return the diagonals of a square stack, shape (n_kernels, n_rows)."""

@@ -381,22 +381,6 @@ class StreamedStack(Stack):
 
     def spread(self, vectors: np.ndarray) -> Spread:
         """Return mean and variance over rows of ``K_m v`` for a batch of vectors (n_train, q), in one pass."""
-        return self._spread(vectors)
-
-    def spread_and_sum(self, vectors: np.ndarray, weights: np.ndarray) -> tuple[Spread, np.ndarray]:
-        """Return the spread, and weighted sums of the products, in one pass."""
-        sums = np.zeros((self.n_rows, vectors.shape[1]))
-        by_kernel = np.ascontiguousarray(weights.T)
-
-        def add(rows: slice, place: int, products: np.ndarray) -> None:
-            sums[rows] += products * by_kernel[place]
-
-        return self._spread(vectors, add), sums.T
-
-    def _spread(
-        self, vectors: np.ndarray, use: Callable[[slice, int, np.ndarray], None] | None = None
-    ) -> Spread:
-        """Return the spread of ``K_m v``; `use` is given these products, those of a tile at a time."""
         vectors = np.ascontiguousarray(vectors)
 
         def of_block(block: _Block, room: Room) -> tuple[int, np.ndarray, np.ndarray]:
@@ -404,8 +388,6 @@ class StreamedStack(Stack):
 
             def add(rows: slice, place: int, tile: np.ndarray) -> None:
                 products, before = tile @ vectors, rows.start - block.first
-                if use is not None:
-                    use(rows, place, products)
                 tile_mean = products.mean(axis=0)
                 products -= tile_mean
                 tile_moment = np.square(products, out=products).sum(axis=0)
@@ -419,6 +401,18 @@ class StreamedStack(Stack):
             _merge(mean, moment, done, size, block_mean, block_moment)
             done += size
         return Spread(mean, moment / self.n_rows)
+
+    def weighted_products(self, vectors: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """Return ``sum_m w_jm K_m v_j`` for vectors (n_train, q) and weights (q, n_kernels), in one pass."""
+        columns, by_kernel = np.ascontiguousarray(vectors), np.ascontiguousarray(weights.T)
+        sums = np.zeros((self.n_rows, vectors.shape[1]))
+
+        def add(rows: slice, place: int, tile: np.ndarray) -> None:
+            sums[rows] += (tile @ columns) * by_kernel[place]
+
+        for _ in self._over_blocks(lambda block, room: self._each_tile(block, room, add)):
+            pass
+        return sums.T
 
     def rows(self, index: Index) -> StreamedStack:
         """Return the stack of the query points at `index` (a slice, integers or a boolean mask)."""
