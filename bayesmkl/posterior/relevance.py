@@ -22,7 +22,7 @@ from __future__ import annotations
 import copy
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -193,7 +193,12 @@ def relevance(
     kept = [np.zeros(len(members), dtype=bool), *(members != k for k in range(len(names)))]
     refits = refits_of(fitted, kernels)
     own = refits.own
-    found = refitted([partial(refits.fit, mask) for mask in kept], verbose)
+    found: list[Accuracy] = []
+    with step_progress(verbose, "refits", len(kept), "refit") as report:
+        for mask in kept:
+            found.append(refits.fit(mask))
+            if report is not None:
+                report(len(found), "")
     shares = np.mean(np.atleast_2d(fitted.estimator.kernel_shares_), axis=0)
     rows: list[dict[str, Any]] = []
     for name, mask, without in zip([ALL, *names], kept, found, strict=True):
@@ -206,8 +211,9 @@ def relevance(
     table = pd.DataFrame(rows)
     if fitted.inference == "vb":  # these are bounds
         table = table.rename(columns={"log_evidence_diff": "elbo_diff"})
-    warn_of_open(found, "iterations or draws")
-    return by_falling_difference(table, 1)
+    _warn_of_open(found)
+    order = np.append(0, 1 + np.argsort(-table["elpd_diff"][1:].to_numpy(), kind="stable"))
+    return table.iloc[order].reset_index(drop=True)
 
 
 @public
@@ -461,32 +467,15 @@ def verdict_of(difference: dict[str, float], is_bound: bool) -> dict[str, str]:
     return {"verdict": CLEAR if is_large else NO_EVIDENCE, "verdict_by": "elpd"}
 
 
-def refitted(jobs: Sequence[Callable[[], Accuracy]], verbose: bool) -> list[Accuracy]:
-    """Do refits one after the other, with a progress bar on a terminal."""
-    found = []
-    with step_progress(verbose, "refits", len(jobs), "refit") as report:
-        for job in jobs:
-            found.append(job())
-            if report is not None:
-                report(len(found), "")
-    return found
-
-
-def warn_of_open(found: Sequence[Accuracy], more: str) -> None:
-    """Warn once of refits that did not converge, and say of what to ask for more."""
+def _warn_of_open(found: Sequence[Accuracy]) -> None:
+    """Warn once of refits that did not converge."""
     n_open = sum(not one.converged for one in found)
     if n_open:
         warn_user(
             f"{n_open} of {len(found)} refits did not converge. Read their rows with care, or fit the model with "
-            f"more {more}.",
+            "more iterations or draws.",
             ConvergenceWarning,
         )
-
-
-def by_falling_difference(table: pd.DataFrame, n_first: int) -> pd.DataFrame:
-    """Sort rows by falling `elpd_diff`, but for the first ones, which stay first."""
-    order = n_first + np.argsort(-table["elpd_diff"][n_first:].to_numpy(), kind="stable")
-    return table.iloc[np.concatenate([np.arange(n_first), order])].reset_index(drop=True)
 
 
 def refits_of(fitted: FittedBEMKL, kernels: ArrayLike | None = None) -> ProcessRefits | BEMKLRefits:
@@ -553,10 +542,6 @@ class ProcessRefits:
         """Fit with the kernels of a mask."""
         return Accuracy(*self.estimator._refit(*self.kernels(kept)))
 
-    def without_kernels(self) -> Accuracy:
-        """Fit without kernels."""
-        return self.fit(np.zeros(self.stack.n_kernels, dtype=bool))
-
     def of_one_view(self, kernels: list[Kernel], columns: np.ndarray) -> Accuracy:
         """Fit other kernels to one view of some columns, with the default prior and few points."""
         model, own = copy.copy(self.estimator), self.estimator.kernel_bank_
@@ -612,7 +597,7 @@ class BEMKLRefits:
         """Of the model as it is."""
         model = self.estimator
         if self.by_folds:
-            elpd_i = self._by_folds(np.ones(self.stack.n_kernels, dtype=bool), self.targets)
+            elpd_i = self._by_folds(np.ones(self.stack.n_kernels, dtype=bool))
             return Accuracy(elpd_i, float(model.elbo_), np.nan, model.converged_)
         left = leave_one_out_of_draws(self.fitted, self.fitted._problems_over(self.stack))
         return Accuracy(left.elpd_i, np.nan, np.nan, model.converged_)
@@ -621,27 +606,25 @@ class BEMKLRefits:
         """Do the same."""
         if not kept.any():
             return self.without_kernels()
-        targets = self.targets
         stack = self.stack.select(np.flatnonzero(kept))
-        refit, fits = self._fit(stack, targets, kept)
+        refit, fits = self._fit(stack, self.targets, kept)
         converged = all(fit.outcome.converged for fit in fits)
         if self.by_folds:
             bound = sum(float(fit.elbo_history[-1]) for fit in fits if fit.elbo_history is not None)
-            return Accuracy(self._by_folds(kept, targets), bound, np.nan, converged)
+            return Accuracy(self._by_folds(kept), bound, np.nan, converged)
         refitted = self.fitted._replace(estimator=refit, states=states_of(refit))
         left = leave_one_out_of_draws(refitted, refit._problems(stack, with_gram=False))
         return Accuracy(left.elpd_i, np.nan, np.nan, converged)
 
     def without_kernels(self) -> Accuracy:
         """Integrate over the intercepts exactly; of competing classes, fit with a kernel that is zero."""
-        targets = self.targets
         if self.fitted.is_multinomial:
             stack = DenseStack(np.zeros((1, self.stack.n_rows, self.stack.n_train)))
             nothing = BEMKLRefits(self.fitted, stack)
             return nothing.fit(np.ones(1, dtype=bool))
         problems = self.fitted._problems_over(DenseStack(np.empty((self.stack.n_kernels, 0, 0))))
-        n_samples = targets.shape[-1]
-        folds = self._folds(targets) if self.by_folds else list(np.arange(n_samples)[:, None])
+        targets = self.targets
+        folds = self._folds() if self.by_folds else list(np.arange(targets.shape[-1])[:, None])
         rows = iter(np.atleast_2d(targets))
         found = []
         for problem in problems:
@@ -675,11 +658,11 @@ class BEMKLRefits:
 
     # -------------------------------------------------------------------------------------------------- folds
 
-    def _folds(self, targets: np.ndarray) -> list[np.ndarray]:
+    def _folds(self) -> list[np.ndarray]:
         """Return the samples of ten folds, with classes in proportion."""
-        n_samples, seed = targets.shape[-1], self.estimator.random_state or 0
+        targets, seed = self.targets, self.estimator.random_state or 0
         if not self.fitted.is_classifier or self.estimator.is_multilabel_:
-            by_number = KFold(min(N_FOLDS, n_samples), shuffle=True, random_state=seed)
+            by_number = KFold(min(N_FOLDS, targets.shape[-1]), shuffle=True, random_state=seed)
             return [test for _, test in by_number.split(targets.T)]
         classes = targets.argmax(axis=0) if targets.ndim == 2 else targets > 0.0
         n_folds = min(N_FOLDS, int(np.unique(classes, return_counts=True)[1].max()))
@@ -687,14 +670,15 @@ class BEMKLRefits:
         with holding_back(UserWarning):  # a class of fewer than ten samples is in fewer folds
             return [test for _, test in splitter.split(classes, classes)]
 
-    def _by_folds(self, kept: np.ndarray, targets: np.ndarray) -> np.ndarray:
+    def _by_folds(self, kept: np.ndarray) -> np.ndarray:
         """Return the log predictive density of every sample by the samples of the other folds."""
         kernels = stored_array(self.stack.select(np.flatnonzero(kept)))
         has_landmarks = self.stack.n_rows != self.stack.n_train or self.fitted.has_landmarks
-        tol, elpd_i = self.settings.get("tol", self.estimator.tol), np.empty(targets.shape[-1])
+        targets, tol = self.targets, self.settings.get("tol", self.estimator.tol)
+        elpd_i = np.empty(targets.shape[-1])
         own = copy.copy(self)
         own.settings = self.settings | {"tol": max(tol, TOL), "n_init": 1, "init": "mean"}
-        for test in self._folds(targets):
+        for test in self._folds():
             train = np.setdiff1d(np.arange(len(elpd_i)), test)
             columns = kernels if has_landmarks else kernels[:, :, train]
             stack, rows = DenseStack(np.ascontiguousarray(columns[:, train])), DenseStack(columns[:, test])
