@@ -140,13 +140,15 @@ def _pairs(option: str, given: Sequence[str], form: str) -> list[tuple[str, str]
 
 def _training(
     features: pd.DataFrame, y: np.ndarray, options: Options
-) -> tuple[Any, pd.DataFrame, np.ndarray, np.ndarray]:
-    """Return the model that is to be fitted, its rows, their targets, and the positions of rows that are held out."""
+) -> tuple[Any, KernelBank, pd.DataFrame, np.ndarray, np.ndarray]:
+    """Return the model to fit, its kernels, what these see, and the positions of rows to fit and of rows held out.
+
+    Kernels see the rows to fit, with the columns of no design.
+    """
     train, test = _held_out(features, y, options)
-    X_train = features.iloc[train]
-    seen = _seen(X_train, options)
-    model = new_model(options, seen)
-    bank = _bank(model, seen)
+    seen = features.iloc[train].drop(columns=[*options.covariate, *options.group])
+    model: Any = new_model(options, seen)
+    bank = model.kernels or KernelBank(model._kernels_for(seen), views=model.views, scale=True)
     used = (
         [name for own in bank.views.values() for name in own]
         if isinstance(bank.views, dict)
@@ -165,16 +167,7 @@ def _training(
     left = [str(name) for name in seen if name not in used]
     if left:
         say(f"Not used, because they are in no view: {listed(left)}.")
-    return model, X_train, y[train], test
-
-
-def _seen(features: pd.DataFrame, options: Options) -> pd.DataFrame:
-    """Return the columns that kernels may see: those of no design."""
-    return features.drop(columns=[*options.covariate, *options.group])
-
-
-def _bank(model: Any, seen: pd.DataFrame) -> Any:
-    return model.kernels or KernelBank(model._kernels_for(seen), views=model.views, scale=True)
+    return model, bank, seen, train, test
 
 
 def _held_out(features: pd.DataFrame, y: np.ndarray, options: Options) -> tuple[np.ndarray, np.ndarray]:
@@ -203,11 +196,9 @@ def _held_out(features: pd.DataFrame, y: np.ndarray, options: Options) -> tuple[
 
 def fit_and_write(features: pd.DataFrame, y: np.ndarray, options: Options) -> None:
     """Fit a part of the rows, measure on the others, and write the folder of the run."""
-    model, X_train, y_train, test = _training(features, y, options)
-    X_test, y_test = features.iloc[test], y[test]
-    seen = _seen(X_train, options)
-    n_kernels = _bank(model, seen).training_shape(seen)[0]
-    _announce(len(X_train), n_kernels)
+    model, bank, seen, train, test = _training(features, y, options)
+    X_train, y_train, X_test, y_test = features.iloc[train], y[train], features.iloc[test], y[test]
+    _announce(len(train), bank.training_shape(seen)[0])
     started = time.perf_counter()
     with tables.notes_of_warnings():
         model.fit(X_train, y_train)
@@ -344,16 +335,14 @@ def _ending(last: BaseEstimator, seconds: float) -> str:
 
 def print_dry_run(features: pd.DataFrame, y: np.ndarray, options: Options) -> None:
     """Print what would be fitted to the training rows."""
-    model, X, _, _ = _training(features, y, options)
-    seen = _seen(X, options)
-    bank = _bank(model, seen)
+    _, bank, seen, _, _ = _training(features, y, options)
     names = [str(name) for name in seen]
     for view, own in bank.kernels_on(seen):
         for columns, kernels in groupby(own, key=lambda pair: [names[j] for j in pair[1]]):
             say(f"{view.name}: {', '.join(kernel.label for kernel, _ in kernels)} of {listed(columns)}")
     n_kernels, free = bank.training_shape(seen)[0], available_memory()
     memory = "" if free is None else f", of {format_bytes(free)} that are free"
-    say(f"{n_kernels} kernels of {len(X)} rows: {format_bytes(8 * n_kernels * len(X) ** 2)}{memory}.")
+    say(f"{n_kernels} kernels of {len(seen)} rows: {format_bytes(8 * n_kernels * len(seen) ** 2)}{memory}.")
     say("Nothing was written.")
 
 
