@@ -226,10 +226,7 @@ def draw_views(
     table: pd.DataFrame, unit: str, ci_prob: float, output: Any = None, ax: Axes | None = None
 ) -> Axes:
     """Draw a table of views, whose last rows are those of all views and of what is not explained."""
-    of_model = next((column for column in ("class", "label") if column in table), None)
-    known = table[of_model].drop_duplicates().tolist() if of_model else []
-    _check_output(output, known, output in known, "effects")
-    rows = (table if of_model is None else table[table[of_model] == output]).reset_index(drop=True)
+    rows = _of_one_output(table, output, "effects").reset_index(drop=True)
     height = 1.5 + 0.3 * len(rows)
     if ax is None:
         longest = min(max(map(len, rows["view"])), LONGEST_GROUP)
@@ -588,7 +585,11 @@ def plot_features(
     "'x1' has the largest slopes"
     """
     max_features = check_integer("max_features", max_features, low=1)
-    rows = _rows_of_output(table, output)
+    if not isinstance(table, pd.DataFrame) or not {"feature", "size", "lower"} <= set(table.columns):
+        raise TypeError(
+            f"`table` must be the result of `feature_table`; got {shown(table)}. Call feature_table(model)."
+        )
+    rows = _of_one_output(table, output, "slopes")
     n_all, rows = len(rows), rows.head(max_features)
     names = [str(feature) for feature in rows["feature"]]
     if rows["feature"].duplicated().any():  # views share columns
@@ -740,15 +741,6 @@ def _level(ax: Axes, table: pd.DataFrame) -> float:
     level = 1.0 if is_ratio else 0.0
     ax.axhline(level, color=NEUTRAL, linewidth=0.7, linestyle=(0, (4, 3)))
     return level
-
-
-def _rows_of_output(table: Any, output: Any) -> pd.DataFrame:
-    """Return the rows of one output in a table of features, checked."""
-    if not isinstance(table, pd.DataFrame) or not {"feature", "size", "lower"} <= set(table.columns):
-        raise TypeError(
-            f"`table` must be the result of `feature_table`; got {shown(table)}. Call feature_table(model)."
-        )
-    return _of_one_output(table, output, "slopes")
 
 
 def _of_one_output(table: pd.DataFrame, output: Any, what: str) -> pd.DataFrame:
