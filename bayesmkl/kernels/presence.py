@@ -152,6 +152,15 @@ def check_some_view(present: np.ndarray | None) -> None:
         )
 
 
+def refuse_absent(name: str, present: np.ndarray, views: Sequence[View], remedy: str) -> None:
+    """Raise for a view that all rows of the argument `name` lack; `present` is of shape (n_views, n_rows)."""
+    for view, own in zip(views, present, strict=True):
+        if not own.any():
+            raise ValueError(
+                f"{name} must have samples with the view {view.name!r}; got {len(own)} without it. {remedy}"
+            )
+
+
 def _incomplete(view: View, rows: np.ndarray, whole: bool) -> str:
     first, n_rows = np.flatnonzero(rows)[0], int(rows.sum())
     remedy = (

@@ -29,7 +29,7 @@ from bayesmkl.gp.effects import DesignRows
 from bayesmkl.gp.parts import KernelSlopes, LearnedSlopes, draw_slopes, mean_slopes
 from bayesmkl.gp.reading import HyperDraws
 from bayesmkl.gp.unknown_points import CompletedKernels
-from bayesmkl.kernels.presence import present_views
+from bayesmkl.kernels.presence import present_views, refuse_absent
 from bayesmkl.kernels.stacks.learned import points_of
 from bayesmkl.kernels.views import column_names
 from bayesmkl.posterior.fitted import FittedBEMKL, evenly, fitted_bemkl, groups_of, public, unwrapped
@@ -519,12 +519,7 @@ def _table_of(
     estimator, bank = fitted.estimator, _bank_of(fitted)
     rows, parts = _rows(fitted, X)
     present = present_views(rows, bank.views_)
-    for view, own in zip(bank.views_, present, strict=True):
-        if not own.any():
-            raise ValueError(
-                f"`X` must have samples with the view {view.name!r}; got {len(rows)} without it. Leave `X` out for "
-                "the training samples."
-            )
+    refuse_absent("`X`", present, bank.views_, "Leave `X` out for the training samples.")
     # values of the features of a view, and the parts of these rows in averages over those that have it
     numbers = bank.numbers_of_views()
     there = [

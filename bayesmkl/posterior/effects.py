@@ -31,7 +31,7 @@ from bayesmkl._utils.validation import check_choice, check_probability, generato
 from bayesmkl.bemkl.reading import mean_new_parts
 from bayesmkl.gp.reading import HyperDraws
 from bayesmkl.kernels.between import kernels_between
-from bayesmkl.kernels.presence import present_views
+from bayesmkl.kernels.presence import present_views, refuse_absent
 from bayesmkl.kernels.sparse import is_sparse
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.kernels.stacks.learned import LearnedStack
@@ -196,7 +196,10 @@ def contrast(
     named = PartNames(["score"], ["score"], np.ones((1, len(fitted.kernel_names)), dtype=bool))
     if by is not None:
         named = _names(fitted.kernel_names, fitted.kernel_views, by, fitted.design)
-        _refuse_absent(fitted, "A` and `B", by, np.concatenate([of_a, of_b]) if by == "view" else of_a)
+        if by == "view" and not is_sparse(of_a):
+            views = fitted.estimator.kernel_bank_.views_
+            remedy = "Give it values, such as those of a training sample, or choose other views."
+            refuse_absent("`A` and `B`", present_views(np.concatenate([of_a, of_b]), views), views, remedy)
     probit = is_ratio and unit == PROBIT
     values = []
     for first in range(0, n, size := _pairs_at_once(fitted)):
@@ -400,19 +403,6 @@ def _validated(fitted: FittedBEMKL, name: str, rows: Any) -> Any:
     except (TypeError, ValueError) as error:
         raise type(error)(f"`{name}` must hold rows that `model` can predict. {error}") from error
     return found
-
-
-def _refuse_absent(fitted: FittedBEMKL, name: str, by: str | None, rows: np.ndarray) -> None:
-    """Raise for a view that all rows lack."""
-    if by != "view" or is_sparse(rows):
-        return
-    views = fitted.estimator.kernel_bank_.views_
-    for view, present in zip(views, present_views(rows, views), strict=True):
-        if not present.any():
-            raise ValueError(
-                f"`{name}` must have rows with the view {view.name!r}; all of them lack it. Give it values, such as "
-                "those of a training sample, or choose other views."
-            )
 
 
 def _quantile_rows(

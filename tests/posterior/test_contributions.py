@@ -8,6 +8,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.sparse import csr_array
 from sklearn.decomposition import PCA
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
@@ -430,6 +431,13 @@ def test_categories_that_do_not_move_are_the_most_frequent_ones():
     np.testing.assert_allclose(found["mean"], [low - middle, high - middle], atol=1e-6)
 
 
+def test_views_of_sparse_rows_are_compared():
+    bank = KernelBank([Linear()], views={"signal": 0, "noise": 1})
+    model = GPMKLRegressor(bank, inference=FEW, random_state=0).fit(csr_array(X), Y)
+    found = contrast(model, csr_array(NEW[:2]), csr_array(NEW[2:4]), "view")
+    pd.testing.assert_frame_equal(found, contrast(model, NEW[:2], NEW[2:4], "view"))
+
+
 def test_rows_that_cannot_be_compared_are_named(fits):
     model, rows = fits("process")
     kernels = np.stack([X @ X.T], axis=-1)
@@ -445,7 +453,7 @@ def test_rows_that_cannot_be_compared_are_named(fits):
         (lambda: contrast(model, rows, rows, "feature"), "`by` must be one of"),
         (
             lambda: contrast(absent, with_nan(rows, range(6)), with_nan(rows, range(6)), "view"),
-            "rows with the view 'noise'; all of them lack it",
+            "`A` and `B` must have samples with the view 'noise'; got 12 without it",
         ),
         (lambda: overall_effect(absent, with_nan(X, range(30))), "samples with the view 'noise'"),
         (lambda: overall_effect(model, frame), "column 'site' of the view 'noise' holds categories"),
