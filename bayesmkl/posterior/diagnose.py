@@ -31,7 +31,7 @@ from bayesmkl.kernels.functions import Gaussian, Linear, Overlap
 from bayesmkl.kernels.sparse import is_sparse
 from bayesmkl.posterior import checks
 from bayesmkl.posterior.evaluated import Evaluated, convergence, evaluate_model
-from bayesmkl.posterior.explained import noise_variances, part_variances
+from bayesmkl.posterior.explained import noise_variances
 from bayesmkl.posterior.fitted import FittedBEMKL, fitted_bemkl, public
 from bayesmkl.posterior.loo import LeaveOneOut, leave_one_out, leave_one_out_by_cavities
 from bayesmkl.posterior.refine import PLURALS, valid_intervals, why_not_sampled
@@ -609,7 +609,7 @@ def sizes_of_process(fitted: FittedBEMKL) -> tuple[np.ndarray, np.ndarray]:
     fitted : FittedBEMKL
         Of an additive Gaussian process.
     """
-    return part_variances(fitted)[..., -1], noise_variances(fitted)
+    return fitted.states[0].variances[..., -1], noise_variances(fitted)
 
 
 def sizes_of_draws(models: list[Evaluated]) -> tuple[np.ndarray, np.ndarray]:

@@ -93,24 +93,11 @@ def noise_variances(fitted: FittedBEMKL) -> np.ndarray:
     return np.stack([likelihood.noise_variance(y, own[..., k]) for k, y in enumerate(targets)], axis=-1)
 
 
-def part_variances(fitted: FittedBEMKL) -> np.ndarray:
-    """Return variances of parts of kernels, of views, and of all, (n_draws, n_outputs, n), of the same."""
-    variances: np.ndarray = fitted.states[0].variances
-    if not variances.size:
-        raise ValueError(
-            "`model` was saved by an earlier version, without the sizes of its parts. Fit it again."
-        )
-    return variances
-
-
 def _of_process(fitted: FittedBEMKL, member: np.ndarray, n_draws: int | None) -> Explained:
     draws: HyperDraws = fitted.states[0]
     chosen, (n_kernels, n_groups) = evenly(draws.n_draws, n_draws), member.shape
     first = 0 if n_groups == n_kernels else n_kernels
-    variances, noise = (
-        part_variances(fitted)[chosen].mean(axis=1),
-        noise_variances(fitted)[chosen].mean(axis=1),
-    )
+    variances, noise = draws.variances[chosen].mean(axis=1), noise_variances(fitted)[chosen].mean(axis=1)
     own = np.column_stack([variances[:, first : first + n_groups], variances[:, -1]])
     units = fitted.estimator._score_units()
     return _in_units(own, noise, draws.shares[chosen] @ member, None, units)

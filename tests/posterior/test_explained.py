@@ -193,15 +193,6 @@ def test_a_view_that_offsets_others_is_told_in_words(model):
         model.posterior_ = kept
 
 
-def test_draws_without_sizes_are_refused_by_name(model):
-    kept, model.posterior_ = model.posterior_, model.posterior_._replace(variances=np.empty((0, 0, 0)))
-    try:
-        with pytest.raises(ValueError, match=r"saved by an earlier version.*Fit it again"):
-            view_table(model)
-    finally:
-        model.posterior_ = kept
-
-
 def test_titles_claim_what_intervals_support(model):
     table = view_table(model).set_index("view").loc["all views"]
     ends = f"{100 * table['explained_lower']:.0f} to {100 * table['explained_upper']:.0f} %"
