@@ -30,34 +30,22 @@ N_PRIOR = 500  # draws from the prior at most: each is a function at all trainin
 # but of constants and replicated classes that were counted already.
 OUTPUT = "(output)"
 BASIS = "(basis)"  # stands for "obs_id", or for "landmark" where there are landmarks
-DIMS = {
-    "kernel_weights": ["kernel"],
-    "kernel_precision": ["kernel"],
-    "kernel_inclusion": ["kernel"],
-    "kernel_shares": ["kernel"],
-    "dual_coef": [OUTPUT, BASIS],
-    "sample_precision": [OUTPUT, BASIS],
-    "intercept": [OUTPUT],
-    "intercept_precision": [OUTPUT],
-    "intermediate_precision": [OUTPUT],
-    "noise_precision": [OUTPUT],
-    "noise_std": [OUTPUT],
-    "score": [OUTPUT, "obs_id"],
-    "covariate_effects": [OUTPUT, "covariate"],
-    "group_std": ["term"],
-    "group_effects": [OUTPUT, "level"],
-    "task_std": ["task"],
-    "task_correlation": ["task", "other_task"],
-    "task_shares": ["task", "kernel"],
-    "y": [OUTPUT, "obs_id"],
-    "view": ["kernel"],
-    "label": ["obs_id"],
-    "y_mean": [OUTPUT],
-    "y_scale": [OUTPUT],
-    "upper": ["obs_id"],
-    "entry": ["obs_id"],
-    "cut_points": ["cut"],
-    "elbo": ["iteration"],
+DIMS: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("kernel_weights", "kernel_precision", "kernel_inclusion", "kernel_shares"), ("kernel",)),
+    **dict.fromkeys(("dual_coef", "sample_precision"), (OUTPUT, BASIS)),
+    **dict.fromkeys(("intercept", "intercept_precision", "intermediate_precision"), (OUTPUT,)),
+    **dict.fromkeys(("noise_precision", "noise_std", "y_mean", "y_scale"), (OUTPUT,)),
+    **dict.fromkeys(("score", "y"), (OUTPUT, "obs_id")),
+    "covariate_effects": (OUTPUT, "covariate"),
+    "group_std": ("term",),
+    "group_effects": (OUTPUT, "level"),
+    "task_std": ("task",),
+    "task_correlation": ("task", "other_task"),
+    "task_shares": ("task", "kernel"),
+    "view": ("kernel",),
+    **dict.fromkeys(("label", "upper", "entry"), ("obs_id",)),
+    "cut_points": ("cut",),
+    "elbo": ("iteration",),
 }
 
 
@@ -511,17 +499,18 @@ def _dataset(
     own = {} if group == "log_prior" else DIMS  # which has sums over the entries of a variable
     design = fitted.design
     if group == "constant_data" and design is not None and design.has_tasks:
-        own = own | {"y_mean": ["task"], "y_scale": ["task"]}
+        own = own | {"y_mean": ("task",), "y_scale": ("task",)}
     by_output = fitted.estimator.likelihood_.names if fitted.is_marginal else ()
     dims = {
-        name: _dims(fitted, group, own.get(name, [OUTPUT] if name in by_output else [])) for name in variables
+        name: _dims(fitted, group, own.get(name, (OUTPUT,) if name in by_output else ()))
+        for name in variables
     }
     if group == "log_likelihood" and (fitted.is_multinomial or fitted.is_marginal):
         dims = {name: ["obs_id"] for name in variables}
     return from_dict({group: variables}, coords=coords, dims=dims, **options)[group].to_dataset()
 
 
-def _dims(fitted: FittedBEMKL, group: str, own: list[str]) -> list[str]:
+def _dims(fitted: FittedBEMKL, group: str, own: tuple[str, ...]) -> list[str]:
     """Return own dimensions of a variable, the outputs first if there are several."""
     everywhere = fitted.class_names is not None and group != "constant_data"
     several = fitted.output_names is not None and (OUTPUT in own or everywhere)
