@@ -127,7 +127,7 @@ class GPMKLClassifier(ClassifierMixin, BaseGPMKL):
 
     Notes
     -----
-    One point of the posterior costs about three to six factorizations of :math:`N^3` operations and one pass over the
+    One point of the posterior costs two or three factorizations of :math:`N^3` operations and one pass over the
     kernels. Predictions need one factorization for every point that was kept.
 
     With more than two classes, each class has a model against the rest. Together these models count every label
