@@ -1,9 +1,8 @@
-"""The JAX backend on the device that JAX sees, in three sections.
+"""The JAX backend on the device that JAX sees, in two sections.
 
 * `contractions`: `apply`, `adjoint` and one update of BEMKLClassifier beside the same devices' own rates of reading
   memory and of multiplying matrices, in double precision.
 * `rows`: one fit of many samples against landmarks, from the samples to the posterior, compilation included.
-* `chains`: Markov chains over the hyperparameters of an additive Gaussian process, all of them at once.
 
 Sizes are large on an accelerator, and small on a CPU, where nothing is claimed.
 
@@ -15,4 +14,4 @@ Sizes are large on an accelerator, and small on a CPU, where nothing is claimed.
 from _sections import run_sections
 
 if __name__ == "__main__":
-    run_sections(__doc__, "gpu", ("contractions", "rows", "chains"))
+    run_sections(__doc__, "gpu", ("contractions", "rows"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -92,7 +91,9 @@ def spd_inverse(matrix: Any, overwrite: bool = False) -> tuple[Any, Any]:
     return inverse, log_det
 
 
-def spd_inverse_root(matrix: Any, vector: Array, overwrite: bool = False) -> tuple[Any, Any, Any]:
+def spd_inverse_root(
+    matrix: np.ndarray, vector: np.ndarray, overwrite: bool = False
+) -> tuple[np.ndarray, np.floating, np.ndarray]:
     """Return the triangular root of an inverse, the inverse's log determinant, and the solution of a system.
 
     The solution has digits where the inverse times the vector has none: where the matrix is close to singular and the
@@ -100,26 +101,26 @@ def spd_inverse_root(matrix: Any, vector: Array, overwrite: bool = False) -> tup
 
     Parameters
     ----------
-    matrix : array of shape (d, d)
-        Symmetric positive definite; only the lower triangle is read on NumPy.
-    vector : array of shape (d,)
+    matrix : ndarray of shape (d, d)
+        Symmetric positive definite; only the lower triangle is read.
+    vector : ndarray of shape (d,)
         Right-hand side.
     overwrite : bool
-        Whether NumPy may use the memory of the matrix, in C order, for the root.
+        Whether the memory of the matrix, in C order, may be used for the root.
 
     Returns
     -------
-    root : array of shape (d, d)
+    root : ndarray of shape (d, d)
         Upper triangular; the inverse is ``root @ root.T``.
-    log_det : array of shape ()
+    log_det : float
         Log determinant of the inverse.
-    solution : array of shape (d,)
+    solution : ndarray of shape (d,)
         Inverse times `vector`.
 
     Raises
     ------
     numpy.linalg.LinAlgError
-        On NumPy, when the matrix is not positive definite or not finite; JAX returns NaN instead.
+        When the matrix is not positive definite or not finite.
 
     Examples
     --------
@@ -128,12 +129,10 @@ def spd_inverse_root(matrix: Any, vector: Array, overwrite: bool = False) -> tup
     >>> root.diagonal(), solution
     (array([0.5 , 0.25]), array([0.25  , 0.0625]))
     """
-    if is_numpy(matrix):
-        upper, log_det = _factorize(matrix, overwrite, clean=True)
-        solution = lapack.dpotrs(upper, vector, lower=0)[0]
-        _invert_triangle(upper)
-        return upper, log_det, solution
-    return _one_at_a_time(_invert_root_and_solve_on_jax)(matrix, vector)
+    upper, log_det = _factorize(matrix, overwrite, clean=True)
+    solution = lapack.dpotrs(upper, vector, lower=0)[0]
+    _invert_triangle(upper)
+    return upper, log_det, solution
 
 
 def square_of_root(root: np.ndarray) -> np.ndarray:
@@ -305,42 +304,22 @@ def _mirrored(matrix: np.ndarray) -> np.ndarray:
 def _spd_inverse_jax(matrix: Array) -> tuple[Any, Any]:
     import jax
 
-    one = _one_at_a_time(_invert_on_jax)
-    several = matrix.ndim == 3 and jax.default_backend() == "cpu"
-    return jax.lax.map(one, matrix) if several else one(matrix)
+    if jax.default_backend() != "cpu":
+        return _invert_on_jax(matrix)
+    # One at a time, also under vmap: two batches at once leave the threads of XLA waiting for each other
+    one = jax.custom_batching.sequential_vmap(_invert_on_jax)
+    return jax.lax.map(one, matrix) if matrix.ndim == 3 else one(matrix)
 
 
-def _one_at_a_time(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Keep a function from working on several matrices at once on CPUs, also under vmap.
-
-    Two batches at a time leave the threads of XLA waiting for each other.
-    """
+def _invert_on_jax(matrix: Array) -> tuple[Any, Any]:
     import jax
-
-    return function if jax.default_backend() != "cpu" else jax.custom_batching.sequential_vmap(function)
-
-
-def _invert_root_and_solve_on_jax(matrix: Array, vector: Array) -> tuple[Any, Any, Any]:
     from jax.scipy.linalg import cho_solve
 
     xp = namespace(matrix)
     factor = xp.linalg.cholesky(matrix)
-    root = _inverse_of_triangle(factor).T
-    return root, -2.0 * xp.log(xp.diagonal(factor)).sum(), cho_solve((factor, True), vector)
-
-
-def _invert_on_jax(matrix: Array) -> tuple[Any, Any]:
-    return _inverse_of_factor(namespace(matrix).linalg.cholesky(matrix))
-
-
-def _inverse_of_factor(factor: Array) -> tuple[Any, Any]:
-    import jax
-    from jax.scipy.linalg import cho_solve
-
-    xp = namespace(factor)
     log_det = -2.0 * xp.log(xp.diagonal(factor, axis1=-2, axis2=-1)).sum(axis=-1)
     if jax.default_backend() != "cpu":
-        return gram_of_triangle(_inverse_of_triangle(factor)), log_det
+        return gram_of_triangle(inverse_by_blocks(factor)), log_det
     eye = xp.broadcast_to(xp.eye(factor.shape[-1], dtype=factor.dtype), factor.shape)
     inverse = cho_solve((factor, True), eye)
     return 0.5 * (inverse + inverse.mT), log_det
@@ -381,22 +360,11 @@ def _gram(matrix: Array) -> Any:
     return 0.5 * (product + product.mT)
 
 
-def _inverse_of_triangle(lower: Array) -> Any:
-    """Invert lower triangles on JAX; on accelerators by products of blocks, 2/3 of whose flops are in the last two.
-
-    Substitution with `d` right-hand sides has three times as many flops, and few of them at once.
-    """
-    import jax
-    from jax.scipy.linalg import solve_triangular
-
-    xp, d = namespace(lower), lower.shape[-1]
-    if jax.default_backend() == "cpu" or d <= LEAF:
-        return solve_triangular(lower, xp.broadcast_to(xp.eye(d, dtype=lower.dtype), lower.shape), lower=True)
-    return inverse_by_blocks(lower)
-
-
 def inverse_by_blocks(lower: Array, leaf: int = LEAF) -> Any:
     r"""Invert lower triangles on JAX by pairs of blocks, which grow from `leaf` rows on.
+
+    Of its flops 2/3 are in the last two products. Substitution with `d` right-hand sides has three times as many, and
+    few of them at once; it is for triangles of no more than `leaf` rows.
 
     .. math:: \begin{pmatrix} A & 0 \\ B & C \end{pmatrix}^{-1} =
        \begin{pmatrix} A^{-1} & 0 \\ -C^{-1} B A^{-1} & C^{-1} \end{pmatrix}
@@ -422,7 +390,8 @@ def inverse_by_blocks(lower: Array, leaf: int = LEAF) -> Any:
     from jax.scipy.linalg import solve_triangular
 
     xp, d = namespace(lower), lower.shape[-1]
-    size, whole = leaf, leaf * 2 ** max(0, math.ceil(math.log2(d / leaf)))
+    size = min(leaf, d)
+    whole = size * 2 ** math.ceil(math.log2(d / size))
     padding = [(0, 0)] * (lower.ndim - 2) + [(0, whole - d)] * 2
     lower = xp.pad(lower, padding) + xp.diag((xp.arange(whole) >= d).astype(lower.dtype))
 

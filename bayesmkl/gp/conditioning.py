@@ -11,11 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bayesmkl._numerics.arrays import Array, is_numpy, namespace
 from bayesmkl._numerics.linalg import (
     invert_factor,
     multiply_inverse,
-    plus_diagonal,
     solve_factor,
     spd_factor,
     spd_inverse_root,
@@ -29,8 +27,8 @@ LITTLE = 1e-6  # variance of a score in units of the variance of its site; nine 
 class Sites(NamedTuple):
     r"""Normal sites, one per sample, each of shape (n_samples,)."""
 
-    precision: Any  # tilde tau
-    linear: Any  # tilde nu
+    precision: np.ndarray  # tilde tau
+    linear: np.ndarray  # tilde nu
 
     def power(self, exponent: Any) -> Sites:
         """Return the sites to a power: the product of so many copies, or one of them."""
@@ -42,52 +40,49 @@ class Conditioned(NamedTuple):
 
     Attributes
     ----------
-    mean, variance : array of shape (n_samples,)
+    mean, variance : ndarray of shape (n_samples,)
         Of every score.
-    dual : array of shape (n_samples,)
+    dual : ndarray of shape (n_samples,)
         :math:`\alpha` with :math:`C \alpha` the mean; at new samples the mean is their covariance times it.
     half_log_det : float
         :math:`\frac12 \log |B|`.
-    root : array of shape (n_samples,)
+    root : ndarray of shape (n_samples,)
         The diagonal of :math:`S`.
-    inverse_root : array of shape (n_samples, n_samples)
+    inverse_root : ndarray of shape (n_samples, n_samples)
         Upper triangular :math:`V` with :math:`V V^\top = B^{-1}`.
     """
 
-    mean: Any
-    variance: Any
-    dual: Any
-    half_log_det: Any
-    root: Any
-    inverse_root: Any
+    mean: np.ndarray
+    variance: np.ndarray
+    dual: np.ndarray
+    half_log_det: np.floating
+    root: np.ndarray
+    inverse_root: np.ndarray
 
     @property
-    def shrinkage(self) -> Any:
+    def shrinkage(self) -> np.ndarray:
         r""":math:`R = S B^{-1} S`; at new samples the covariance is lower by :math:`C_* R C_*^\top`."""
         return self.take_shrinkage(overwrite=False)
 
-    def take_shrinkage(self, overwrite: bool = True) -> Any:
-        """Return the shrinkage; NumPy makes it in the memory of the inverse root, which is lost, if it may."""
-        if not is_numpy(self.root):
-            scaled = self.root[:, None] * self.inverse_root
-            return scaled @ scaled.T
-        return square_of_root(
-            np.multiply(self.root[:, None], self.inverse_root, out=self.inverse_root if overwrite else None)
-        )
+    def take_shrinkage(self, overwrite: bool = True) -> np.ndarray:
+        """Return the shrinkage, made in the memory of the inverse root, which is lost, if it may be."""
+        out = self.inverse_root if overwrite else None
+        return square_of_root(np.multiply(self.root[:, None], self.inverse_root, out=out))
 
-    def within(self, columns: Array) -> Any:
+    def within(self, columns: np.ndarray) -> np.ndarray:
         r"""Return `W` with :math:`W^\top W = Z^\top R Z`, of some columns `Z`, (n_samples, n_columns)."""
         return self.inverse_root.T @ (self.root[:, None] * columns)
 
-    def remain(self, vector: Array) -> Any:
+    def remain(self, vector: np.ndarray) -> np.ndarray:
         """Return :math:`(I - R C) v`, in the form in which no digits cancel."""
         return self.root * self.solve(vector / self.root)
 
-    def solve(self, vectors: Array) -> Any:
+    def solve(self, vectors: np.ndarray) -> np.ndarray:
         """Return :math:`B^{-1}` times vectors, the columns of `vectors`."""
-        return self.inverse_root @ (self.inverse_root.T @ vectors)
+        found: np.ndarray = self.inverse_root @ (self.inverse_root.T @ vectors)
+        return found
 
-    def residuals(self, sites: Sites, scores: Array, noise: Array) -> Any:
+    def residuals(self, sites: Sites, scores: np.ndarray, noise: np.ndarray) -> np.ndarray:
         r"""Return what turns draws from the prior into draws given the sites, by Matheron's rule.
 
         A draw of anything is corrected by its covariance with the scores times these, :math:`S B^{-1} (S^{-1}
@@ -96,25 +91,26 @@ class Conditioned(NamedTuple):
         Parameters
         ----------
         sites : Sites
-        scores : array of shape (n_draws, n_samples)
+        scores : ndarray of shape (n_draws, n_samples)
             Draws :math:`f` of the scores from the prior.
-        noise : array of shape (n_draws, n_samples)
+        noise : ndarray of shape (n_draws, n_samples)
             Standard normal :math:`z`.
         """
         surprise = sites.linear / self.root - self.root * scores - noise
         return self.root * self.solve(surprise.T).T
 
-    def explained(self, cross: Array) -> Any:
+    def explained(self, cross: np.ndarray) -> np.ndarray:
         """Return the part of prior variances that the sites explain, of scores with the covariances `cross`.
 
         `cross` are covariances with the training scores, (n_rows, n_samples).
         """
-        found = (cross * self.root) @ self.inverse_root
-        return namespace(found).einsum("ij,ij->i", found, found)
+        within = (cross * self.root) @ self.inverse_root
+        found: np.ndarray = np.einsum("ij,ij->i", within, within)
+        return found
 
 
 class Factored(NamedTuple):
-    r"""Scores given sites as far as predictions and an evidence without gradient need them, on NumPy.
+    r"""Scores given sites as far as predictions and an evidence without gradient need them.
 
     Attributes
     ----------
@@ -160,8 +156,8 @@ class Factored(NamedTuple):
 class Cavity(NamedTuple):
     """Every score given all sites but its own, each of shape (n_samples,)."""
 
-    mean: Any
-    precision: Any
+    mean: np.ndarray
+    precision: np.ndarray
 
 
 def cavity(posterior: Conditioned, sites: Sites) -> Cavity:
@@ -171,25 +167,23 @@ def cavity(posterior: Conditioned, sites: Sites) -> Cavity:
 
 
 def condition(
-    covariance: Array, sites: Sites, last: Conditioned | None = None, overwrite: bool = False
+    covariance: np.ndarray, sites: Sites, last: Conditioned | None = None, overwrite: bool = False
 ) -> Conditioned:
     """Condition scores on sites.
 
     Parameters
     ----------
-    covariance : array of shape (n_samples, n_samples)
+    covariance : ndarray of shape (n_samples, n_samples)
     sites : Sites
         With precisions that are not negative.
     last : Conditioned, optional
-        What nobody needs any more; NumPy takes the memory of its inverse root.
+        What nobody needs any more; the memory of its inverse root is taken.
     overwrite : bool
-        Whether NumPy may take that of the covariance, in C order. Means and variances then come from the sites, with
+        Whether that of the covariance may be taken, in C order. Means and variances then come from the sites, with
         as many digits as those have around the scores: not where sites say little.
     """
-    xp = namespace(covariance)
-    root = xp.sqrt(xp.maximum(sites.precision, LEAST_PRECISION))
-    overwrite = overwrite and is_numpy(covariance)
-    memory: Any = covariance if overwrite else None if last is None else last.inverse_root.T
+    root = np.sqrt(np.maximum(sites.precision, LEAST_PRECISION))
+    memory = covariance if overwrite else None if last is None else last.inverse_root.T
     inverse_root, log_det, pull = spd_inverse_root(
         _balanced(covariance, root, memory), sites.linear / root, overwrite=True
     )
@@ -211,33 +205,25 @@ def factorize(covariance: np.ndarray, sites: Sites, overwrite: bool = False) -> 
 
 
 def _conditioned(
-    mean: Any, dual: Any, half_log_det: Any, root: Any, inverse_root: Any, covariance: Any
+    mean: np.ndarray,
+    dual: np.ndarray,
+    half_log_det: np.floating,
+    root: np.ndarray,
+    inverse_root: np.ndarray,
+    covariance: np.ndarray | None,
 ) -> Conditioned:
     """Return scores given sites with their variances; without a covariance these are right where sites say much."""
     # S Σ S = I - B^-1, whose digits cancel where the sites say little
-    told = 1.0 - namespace(root).einsum("ij,ij->i", inverse_root, inverse_root)
+    told = 1.0 - np.einsum("ij,ij->i", inverse_root, inverse_root)
     posterior = Conditioned(mean, told / root**2, dual, half_log_det, root, inverse_root)
-    if covariance is None:
-        return posterior
-    return posterior._replace(variance=_with_little_told(posterior, covariance, told))
-
-
-def _with_little_told(posterior: Conditioned, covariance: Array, told: Array) -> Any:
-    """Return variances that are right also where `told`, their ratio to those of the sites, has lost digits."""
-    if not is_numpy(covariance):
-        xp = namespace(covariance)
-        others = xp.diagonal(covariance) - posterior.explained(covariance)
-        return xp.where(told < LITTLE, others, posterior.variance)
     rows = np.flatnonzero(told < LITTLE)
-    if len(rows):
+    if covariance is not None and len(rows):
         posterior.variance[rows] = covariance[rows, rows] - posterior.explained(covariance[rows])
-    return posterior.variance
+    return posterior
 
 
-def _balanced(covariance: Any, root: Any, out: np.ndarray | None = None) -> Any:
-    """Return :math:`B = I + S C S`, on NumPy in the memory `out`."""
-    if not is_numpy(covariance):
-        return plus_diagonal(root[:, None] * (covariance * root), 1.0)
+def _balanced(covariance: np.ndarray, root: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+    """Return :math:`B = I + S C S`, in the memory `out`."""
     balanced = np.multiply(covariance, root, out=out)
     balanced *= root[:, None]
     np.einsum("ii->i", balanced)[...] += 1.0

@@ -14,7 +14,6 @@ import numpy as np
 from scipy.linalg.blas import daxpy, dger
 from scipy.linalg.lapack import dpstrf
 
-from bayesmkl._numerics.arrays import Array, is_numpy, namespace
 from bayesmkl._numerics.linalg import plus_diagonal
 from bayesmkl.gp.effects import Effects, Tasks
 from bayesmkl.kernels.stacks.base import Stack
@@ -39,7 +38,7 @@ class Additive(NamedTuple):
     ----------
     stack : Stack
         Training kernels.
-    units : array of shape (n_kernels,)
+    units : ndarray of shape (n_kernels,)
         :math:`c_m`, the mean variance of :math:`K_m` around its mean over the training samples; then
         :math:`w_m` is the standard deviation of what kernel `m` adds to the score.
     intercept_std : float
@@ -53,7 +52,7 @@ class Additive(NamedTuple):
     """
 
     stack: Stack
-    units: Any
+    units: np.ndarray
     intercept_std: float
     effects: Effects | None = None
     tasks: Tasks | None = None
@@ -63,14 +62,14 @@ class Additive(NamedTuple):
         """Return the covariance of the parts of the kernels at some positions, without effects."""
         return self._replace(stack=self.stack.select(kernels), units=self.units[kernels], effects=None)
 
-    def split(self, weights: Array) -> tuple[Any, Any, Any, Any]:
+    def split(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Return weights of kernels, standard deviations of groups, values of tasks, and log widths."""
         first = self.stack.n_kernels
         second = first if self.effects is None else first + self.effects.n_terms
         last = len(weights) - sum(one.n_values for one in self.stack.learned)
         return weights[:first], weights[first:second], weights[second:last], weights[last:]
 
-    def at(self, widths: np.ndarray) -> tuple[Any, Any]:
+    def at(self, widths: np.ndarray) -> tuple[Any, np.ndarray]:
         """Return the kernels of some log widths, and their units."""
         if not self.stack.learned:
             return self.stack, self.units
@@ -88,7 +87,7 @@ class Additive(NamedTuple):
         share: np.ndarray = counts / counts.sum()
         return share
 
-    def matrix(self, weights: Array, precision: type[np.floating] = np.float64) -> Any:
+    def matrix(self, weights: np.ndarray, precision: type[np.floating] = np.float64) -> np.ndarray:
         """Return the prior covariance of the training scores, (n_samples, n_samples).
 
         Of several `weights` at once, (q, n), there are as many, in single `precision` where that is faster.
@@ -102,10 +101,7 @@ class Additive(NamedTuple):
         found = stack.combine(own**2 / units)
         if self.tasks is not None:
             found = found * self.tasks.matrix(of_tasks)
-        if is_numpy(found):
-            found += self.intercept_std**2  # nobody else has it
-        else:
-            found = found + self.intercept_std**2
+        found += self.intercept_std**2  # nobody else has it
         return found if self.effects is None else found + self.effects.matrix(of_groups)
 
     def plus_kernel(self, matrix: np.ndarray, m: int, square: float) -> np.ndarray:
@@ -114,7 +110,7 @@ class Additive(NamedTuple):
         found = matrix.copy()
         return daxpy(kernel.ravel(), found.ravel(), a=square / self.units[m]).reshape(matrix.shape)
 
-    def pull(self, weights: Array, adjoint: Array) -> Any:
+    def pull(self, weights: np.ndarray, adjoint: np.ndarray) -> np.ndarray:
         r"""Return :math:`\sum_{ij} A_{ij} \partial C_{ij} / \partial w_m`, of a symmetric `adjoint` `A`.
 
         It is the gradient by the weights of what has the gradient `adjoint` by the covariance.
@@ -137,7 +133,7 @@ class Additive(NamedTuple):
                 dger(by_unit, share, share, a=moving[m].T, overwrite_a=1)
                 np.einsum("ii->i", moving[m])[...] -= by_unit * share
             found.append(self.stack.pull(of_widths, moving))  # type: ignore[attr-defined]
-        return found[0] if len(found) == 1 else namespace(found[0]).concatenate(found)
+        return found[0] if len(found) == 1 else np.concatenate(found)
 
     def informed(self, weights: np.ndarray, within: np.ndarray, directions: np.ndarray) -> np.ndarray:
         r"""Return the Fisher information of the weights of kernels times directions `v`, (q, n_kernels).
@@ -147,9 +143,8 @@ class Additive(NamedTuple):
         """
         own, _, of_tasks, of_widths = self.split(weights)
         stack, units = self.at(of_widths)
-        slopes, between = 2.0 * own / units, 1.0
-        if self.tasks is not None:
-            between = self.tasks.matrix(of_tasks)
+        slopes = 2.0 * own / units
+        between = 1.0 if self.tasks is None else self.tasks.matrix(of_tasks)
         shrinkage = within @ within.T
         moved = shrinkage @ (stack.combine(directions * slopes) * between) @ shrinkage
         return 0.5 * slopes * stack.frobenius(moved * between)

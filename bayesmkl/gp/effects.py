@@ -65,16 +65,16 @@ class Tasks(NamedTuple):
         """Number of values."""
         return self.n_tasks + n_pairs(self.n_tasks)
 
-    def covariance(self, values: Array) -> Any:
+    def covariance(self, values: np.ndarray) -> np.ndarray:
         """Return `B`, (n_tasks, n_tasks)."""
         std, rho = values[: self.n_tasks], values[self.n_tasks :]
         return std[:, None] * std * correlations(rho, self.n_tasks)
 
-    def matrix(self, values: Array) -> Any:
+    def matrix(self, values: np.ndarray) -> np.ndarray:
         """Return covariances of the tasks of training samples, (n_samples, n_samples)."""
         return self.cross(self.task, values)
 
-    def cross(self, task: np.ndarray, values: Array) -> Any:
+    def cross(self, task: np.ndarray, values: np.ndarray) -> np.ndarray:
         """Return covariances of the tasks of rows with those of training samples, (n_rows, n_samples)."""
         return self.covariance(values)[task][:, self.task]
 
@@ -82,16 +82,15 @@ class Tasks(NamedTuple):
         """Return variances of the tasks of rows, (n_rows,)."""
         return values[task] ** 2
 
-    def pull(self, values: Array, adjoint: Array) -> Any:
+    def pull(self, values: np.ndarray, adjoint: np.ndarray) -> np.ndarray:
         """Return the gradient by the values of what has the symmetric gradient `adjoint` by `matrix`."""
-        xp = namespace(adjoint)
-        member = xp.asarray((self.task[:, None] == np.arange(self.n_tasks)).astype(float))
+        member = (self.task[:, None] == np.arange(self.n_tasks)).astype(float)
         by_covariance = member.T @ adjoint @ member
         std, rho = values[: self.n_tasks], values[self.n_tasks :]
         of_each = by_covariance * correlations(rho, self.n_tasks)
         later, earlier = _pairs(self.n_tasks)
         of_pairs = 2.0 * (by_covariance * std[:, None] * std)[later, earlier]
-        return xp.concatenate([2.0 * of_each @ std, of_pairs])
+        return np.concatenate([2.0 * of_each @ std, of_pairs])
 
     def factor(self, values: np.ndarray) -> np.ndarray:
         """Return rows `A` with which `A A^T` is `matrix`, (n_samples, n_tasks)."""
@@ -256,11 +255,11 @@ class Effects(NamedTuple):
         )
         return every[..., self.term]
 
-    def matrix(self, group_std: Array) -> Any:
+    def matrix(self, group_std: np.ndarray) -> np.ndarray:
         """Return what effects add to the covariance of the training scores, (n_samples, n_samples)."""
-        return self.grams[0] + namespace(group_std).tensordot(group_std**2, self.grams[1:], 1)
+        return self.grams[0] + np.tensordot(group_std**2, self.grams[1:], 1)
 
-    def pull(self, group_std: Array, adjoint: Array) -> Any:
+    def pull(self, group_std: np.ndarray, adjoint: np.ndarray) -> np.ndarray:
         """Return the gradient by standard deviations of what has the gradient `adjoint` by the covariance."""
         return 2.0 * group_std * (self.grams[1:] * adjoint).sum(axis=(1, 2))
 

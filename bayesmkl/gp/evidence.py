@@ -8,13 +8,12 @@ everything that is read from a fit afterwards is the same for all. Equations are
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import numpy as np
 from scipy.linalg.blas import dger
 
-from bayesmkl._numerics.acceleration import EMPTY, History, extrapolate, remember
-from bayesmkl._numerics.arrays import Array, is_numpy, namespace
+from bayesmkl._numerics.acceleration import EMPTY, extrapolate, remember
 from bayesmkl._numerics.linalg import plus_diagonal
 from bayesmkl.gp.conditioning import (
     LEAST_PRECISION,
@@ -27,7 +26,7 @@ from bayesmkl.gp.conditioning import (
     factorize,
 )
 from bayesmkl.outcomes import Heteroscedastic, StudentT
-from bayesmkl.outcomes.base import Likelihood, Repeated, copies_of, of_one_copy, repeat
+from bayesmkl.outcomes.base import Likelihood, Repeated, Tilted, copies_of, of_one_copy
 
 
 class Evidence(NamedTuple):
@@ -37,7 +36,7 @@ class Evidence(NamedTuple):
     ----------
     log_evidence : float
         :math:`\log p(y \mid C, \phi)` in nats, or its approximation.
-    by_parameters : array of shape (n_parameters,)
+    by_parameters : ndarray of shape (n_parameters,)
         By the parameters of the likelihood.
     sites : Sites
     posterior : Conditioned
@@ -45,33 +44,31 @@ class Evidence(NamedTuple):
     n_steps : int
         Factorizations that were needed.
     converged : bool
-    by_mode : tuple of two arrays of shape (n_samples,), or None
+    by_mode : tuple of two ndarrays of shape (n_samples,), or None
         Vectors `u` and `v`: the mode that Laplace expands around adds :math:`(u v^\top + v u^\top) / 2` to the
         gradient.
     updated : Sites, optional
         Sites one update nearer to the fixed point, to start from elsewhere.
     """
 
-    log_evidence: Any
-    by_parameters: Any
+    log_evidence: float
+    by_parameters: np.ndarray
     sites: Sites
     posterior: Conditioned
-    n_steps: Any
-    converged: Any
-    by_mode: tuple[Any, Any] | None = None
+    n_steps: int
+    converged: bool
+    by_mode: tuple[np.ndarray, np.ndarray] | None = None
     updated: Sites | None = None
 
-    def by_covariance(self, overwrite: bool = False) -> Any:
+    def by_covariance(self, overwrite: bool = False) -> np.ndarray:
         r"""Return :math:`\partial / \partial C_{ij}`, entries taken as free, symmetric (RW, eq. 5.27 and 5.23).
 
-        On NumPy it may `overwrite` the inverse root of the posterior.
+        It may `overwrite` the inverse root of the posterior.
         """
         dual, found = self.posterior.dual, self.posterior.take_shrinkage(overwrite)
         products = (
             [(dual, dual)] if self.by_mode is None else [(dual, dual), self.by_mode, self.by_mode[::-1]]
         )
-        if not is_numpy(found):
-            return 0.5 * (sum(u[:, None] * v for u, v in products) - found)
         found *= -0.5
         for u, v in products:
             dger(0.5, u, v, a=found.T, overwrite_a=1)
@@ -81,7 +78,7 @@ class Evidence(NamedTuple):
 class Height(NamedTuple):
     """Log evidence without what its gradient is made of; fields are those of `Evidence`."""
 
-    log_evidence: Any
+    log_evidence: float
     sites: Sites
     posterior: Factored
     n_steps: int = 1
@@ -106,19 +103,19 @@ STEP_SIZES = (1.0, 0.5, 0.25, 0.0625, 0.0078125)
 
 def exact_evidence(
     likelihood: Likelihood,
-    y: Array,
-    covariance: Array,
-    parameters: Array,
+    y: np.ndarray,
+    covariance: np.ndarray,
+    parameters: np.ndarray,
     start: Sites | None = None,
     tol: float = 0.0,
     overwrite: bool = False,
 ) -> Evidence:
     """Return the evidence under normal noise (RW, eq. 5.8 and 5.9).
 
-    It takes what the other two take; sites that are known need neither a start nor a tolerance. NumPy may `overwrite`
+    It takes what the other two take; sites that are known need neither a start nor a tolerance. It may `overwrite`
     the covariance where only evidence and gradient are read, see `condition`.
     """
-    at_zero = likelihood.derivatives(y, namespace(covariance).zeros(len(covariance)), parameters)
+    at_zero = likelihood.derivatives(y, np.zeros(len(covariance)), parameters)
     sites = Sites(-at_zero.second, at_zero.first)
     posterior = condition(covariance, sites, overwrite=overwrite)
     number = y if y.ndim == 1 else y[0]
@@ -131,18 +128,18 @@ def exact_evidence(
 
 def exact_height(
     likelihood: Likelihood,
-    y: Any,
-    covariance: Any,
-    parameters: Any,
+    y: np.ndarray,
+    covariance: np.ndarray,
+    parameters: np.ndarray,
     start: Sites | None = None,
     tol: float = 0.0,
     overwrite: bool = False,
 ) -> Height:
-    """Return what `exact_evidence` does, without a gradient: one factorization and no inverse, on NumPy.
+    """Return what `exact_evidence` does, without a gradient: one factorization and no inverse.
 
     It may `overwrite` the covariance.
     """
-    at_zero = likelihood.derivatives(y, namespace(covariance).zeros(len(covariance)), parameters, 2)
+    at_zero = likelihood.derivatives(y, np.zeros(len(covariance)), parameters, 2)
     sites = Sites(-at_zero.second, at_zero.first)
     posterior = factorize(covariance, sites, overwrite)
     number = y if y.ndim == 1 else y[0]
@@ -152,9 +149,9 @@ def exact_height(
 
 def ep_evidence(
     likelihood: Likelihood,
-    y: Array,
-    covariance: Array,
-    parameters: Array,
+    y: np.ndarray,
+    covariance: np.ndarray,
+    parameters: np.ndarray,
     start: Sites | None = None,
     tol: float = EP_TOL,
 ) -> Evidence:
@@ -165,134 +162,107 @@ def ep_evidence(
     late entries).
     """
 
-    def update(
-        sites: Sites, history: History, last: Any, n_steps: Any, spent: Conditioned | None = None
-    ) -> _EPState:
+    def update(sites: Sites, spent: Conditioned | None = None) -> tuple[Conditioned, Cavity, Tilted, Sites]:
         posterior = condition(covariance, sites.power(copies), spent)
         mean, precision = without = cavity(posterior, sites)
         tilted = likelihood.tilted(y, mean, 1.0 / precision, parameters)
         scale = 1.0 + tilted.second / precision
-        wanted = xp.maximum(-tilted.second / scale, LEAST_PRECISION)  # densities may widen the score
+        wanted = np.maximum(-tilted.second / scale, LEAST_PRECISION)  # densities may widen the score
         target = Sites(wanted, tilted.first + wanted * (mean + tilted.first / precision))
-        change, own = target.precision - sites.precision, target.linear - sites.linear
-        sd = xp.sqrt(posterior.variance)
-        change = xp.maximum(xp.abs(own - posterior.mean * change) * sd, xp.abs(change) * sd**2).max()
-        return _EPState(
-            sites, posterior, without, tilted, target, change, change > STALLED * last, history, n_steps
-        )
+        return posterior, without, tilted, target
 
-    def advance(state: _EPState) -> _EPState:
-        output = _flat(state.target)
-        history = remember(state.history, output, output - _flat(state.sites), MEMORY)
-        sd = xp.sqrt(state.posterior.variance)
-        scales = xp.concatenate([state.target.precision * sd**2 * many, sd * many])
-        mixed = extrapolate(history, scales)
-        size = xp.where(state.stalled | (state.n_steps > PATIENCE), DAMPED, 1.0)
-        step = Sites(*(old + size * (new - old) for old, new in zip(state.sites, state.target, strict=True)))
-        leaps = (
-            xp.abs(mixed - _flat(step))[:n_samples] > LEAP
-        )  # logarithms of precisions that are next to zero
-        mixed = xp.where(xp.concatenate([leaps, leaps]), _flat(step), mixed)
-        at = xp.where((state.change < NEAR) & xp.isfinite(mixed).all(), mixed, _flat(step))
-        sites = Sites(xp.exp(at[:n_samples]), at[n_samples:])
-        return update(sites, history, state.change, state.n_steps + 1, state.posterior)
-
-    xp, n_samples = namespace(covariance), len(covariance)
-    copies = copies_of(likelihood, y)  # whose sites are the same; states hold that of one
-    many = xp.sqrt(xp.asarray(copies))
-    n_steps = 1
-    if start is not None:
-        start = start.power(1.0 / copies)
+    n_samples = len(covariance)
+    copies = copies_of(likelihood, y)  # whose sites are the same; below are those of one
+    many = np.sqrt(copies)
+    if start is None:
+        nothing = np.zeros(n_samples)
+        sites, n_steps = update(Sites(nothing, nothing))[-1], 2
     else:
-        nothing = xp.zeros(n_samples)
-        start = update(Sites(nothing, nothing), EMPTY, xp.inf, n_steps).target
-        n_steps += 1
-    first = _flat(start)  # there is nothing to extrapolate from yet
-    unknown = History((first,) * (MEMORY + 1), (xp.nan * first,) * (MEMORY + 1))
-    state = repeat(advance, update(start, unknown, xp.inf, n_steps), _moves(tol))
-    sites, posterior, (mean, precision) = state.sites, state.posterior, state.cavity
+        sites, n_steps = start.power(1.0 / copies), 1
+    posterior, history, change = None, EMPTY, np.inf
+    while True:
+        posterior, (mean, precision), tilted, target = update(sites, posterior)
+        sd, last = np.sqrt(posterior.variance), change
+        moved, own = target.precision - sites.precision, target.linear - sites.linear
+        change = np.maximum(np.abs(own - posterior.mean * moved) * sd, np.abs(moved) * sd**2).max()
+        if not (change > tol and n_steps < MAX_STEPS):
+            break
+        size = DAMPED if change > STALLED * last or n_steps > PATIENCE else 1.0
+        step = Sites(*(old + size * (new - old) for old, new in zip(sites, target, strict=True)))
+        output, at = _flat(target), _flat(step)
+        history = remember(history, output, output - _flat(sites), MEMORY)
+        if change < NEAR and len(history.outputs) > MEMORY:
+            mixed = extrapolate(history, np.concatenate([target.precision * sd**2 * many, sd * many]))
+            leaps = np.abs(mixed - at)[:n_samples] > LEAP  # logarithms of precisions that are next to zero
+            mixed = np.where(np.concatenate([leaps, leaps]), at, mixed)
+            at = mixed if np.isfinite(mixed).all() else at
+        sites, n_steps = Sites(np.exp(at[:n_samples]), at[n_samples:]), n_steps + 1
     total = precision + sites.precision
     of_sites = (
-        state.tilted.log_normalizer
-        + 0.5 * xp.log1p(sites.precision / precision)
+        tilted.log_normalizer
+        + 0.5 * np.log1p(sites.precision / precision)
         - 0.5 * sites.linear**2 / total
         + precision / total * mean * (0.5 * sites.precision * mean - sites.linear)
     )
     every = sites.power(copies)
     log_evidence = (copies * of_sites).sum() - posterior.half_log_det + 0.5 * every.linear @ posterior.mean
-    converged = state.change <= tol
-    by_parameters = (copies * state.tilted.parameters).sum(axis=1)
-    updated = state.target.power(copies)
-    return Evidence(log_evidence, by_parameters, every, posterior, state.n_steps, converged, updated=updated)
+    by_parameters = (copies * tilted.parameters).sum(axis=1)
+    updated = target.power(copies)
+    return Evidence(log_evidence, by_parameters, every, posterior, n_steps, change <= tol, updated=updated)
 
 
 def laplace_evidence(
     likelihood: Likelihood,
-    y: Array,
-    covariance: Array,
-    parameters: Array,
+    y: np.ndarray,
+    covariance: np.ndarray,
+    parameters: np.ndarray,
     start: Sites | None = None,
     tol: float = LAPLACE_TOL,
 ) -> Evidence:
     """Return Laplace's evidence (RW, eq. 3.32 by algorithm 3.1, and eq. 5.20 to 5.24 for its gradient)."""
 
-    def update(score: Any, dual: Any, n_steps: Any, spent: Conditioned | None = None) -> _LaplaceState:
-        slopes = likelihood.derivatives(y, score, parameters)
-        widens = slopes.second > -LEAST_PRECISION  # there the site has no width, whatever the hyperparameters
-        none = {name: xp.where(widens, 0.0, getattr(slopes, name)) for name in ("third", "second_parameters")}
-        precision = xp.maximum(-slopes.second, LEAST_PRECISION)
-        slopes = slopes._replace(**none)
-        sites = Sites(precision, slopes.first + precision * score)
-        posterior = condition(covariance, sites, spent)
-        change = xp.abs(posterior.mean - score).max()
-        return _LaplaceState(score, dual, sites, posterior, slopes, change, n_steps)
-
-    def height(score: Any, dual: Any) -> Any:
+    def height(score: np.ndarray, dual: np.ndarray) -> Any:
         return likelihood.log_density(y, score, parameters).sum(axis=-1) - 0.5 * (dual * score).sum(axis=-1)
 
-    def advance(state: _LaplaceState) -> _LaplaceState:
-        duals = state.dual + sizes * (state.posterior.dual - state.dual)
-        scores = state.score + sizes * (state.posterior.mean - state.score)
-        heights = height(scores, duals)
-        best = xp.argmax(
-            heights >= heights.max() - LEVEL * (1.0 + xp.abs(heights.max()))
-        )  # the first of these
-        return update(scores[best], duals[best], state.n_steps + 1, state.posterior)
-
-    xp = namespace(covariance)
-    sizes = xp.asarray(STEP_SIZES)[:, None]
+    sizes = np.array(STEP_SIZES)[:, None]
     if start is None:
-        nothing = xp.zeros(len(covariance))
-        first = update(nothing, nothing, 1)
+        score = dual = np.zeros(len(covariance))
+        posterior, n_steps = None, 1
     else:
-        near = condition(covariance, start)
-        first = update(near.mean, near.dual, 2, near)
-    state = repeat(advance, first, _moves(tol))
-    posterior, slopes = state.posterior, state.slopes
+        posterior = condition(covariance, start)
+        score, dual, n_steps = posterior.mean, posterior.dual, 2
+    while True:
+        slopes = likelihood.derivatives(y, score, parameters)
+        precision = np.maximum(-slopes.second, LEAST_PRECISION)
+        sites = Sites(precision, slopes.first + precision * score)
+        posterior = condition(covariance, sites, posterior)
+        change = np.abs(posterior.mean - score).max()
+        if not (change > tol and n_steps < MAX_STEPS):
+            break
+        duals = dual + sizes * (posterior.dual - dual)
+        scores = score + sizes * (posterior.mean - score)
+        heights = height(scores, duals)
+        highest = heights.max()
+        best = np.argmax(heights >= highest - LEVEL * (1.0 + np.abs(highest)))  # the first of these
+        score, dual, n_steps = scores[best], duals[best], n_steps + 1
     log_evidence = height(posterior.mean, posterior.dual) - posterior.half_log_det
-    by_mode = 0.5 * posterior.variance * slopes.third
+    widens = slopes.second > -LEAST_PRECISION  # there the site has no width, whatever the hyperparameters
+    by_mode = 0.5 * posterior.variance * np.where(widens, 0.0, slopes.third)
     pull = _follow(posterior, covariance, by_mode, -slopes.second)
     by_parameters = (
         slopes.parameters.sum(axis=1)
-        + 0.5 * slopes.second_parameters @ posterior.variance
+        + 0.5 * np.where(widens, 0.0, slopes.second_parameters) @ posterior.variance
         + slopes.first_parameters @ (covariance @ pull)
     )
-    return Evidence(
-        log_evidence,
-        by_parameters,
-        state.sites,
-        posterior,
-        state.n_steps,
-        state.change <= tol,
-        (pull, slopes.first),
-    )
+    modes = (pull, slopes.first)
+    return Evidence(log_evidence, by_parameters, sites, posterior, n_steps, change <= tol, modes)
 
 
 def mixture_evidence(
     likelihood: StudentT | Heteroscedastic | Repeated,
-    y: Array,
-    covariance: Array,
-    parameters: Array,
+    y: np.ndarray,
+    covariance: np.ndarray,
+    parameters: np.ndarray,
     start: Sites | None = None,
     tol: float = MIXTURE_TOL,
 ) -> Evidence:
@@ -303,48 +273,44 @@ def mixture_evidence(
     divergence of the scores from their prior; it is stationary in the sites, and these are always positive, where
     those of the mode are not (Tipping and Lawrence 2005, Variational inference for Student-t models).
     """
-
-    def update(sites: Sites, n_steps: Any, spent: Conditioned | None = None) -> _MixtureState:
-        posterior = condition(covariance, sites.power(counts), spent)
-        square = (number - posterior.mean) ** 2 + posterior.variance
-        distance = xp.sqrt(square)
-        precision = noise.derivatives(distance, nothing, own).first / distance
-        change = (xp.abs(precision - sites.precision) * posterior.variance).max()
-        return _MixtureState(sites, posterior, Sites(precision, precision * number), square, change, n_steps)
-
-    def advance(state: _MixtureState) -> _MixtureState:
-        return update(state.target, state.n_steps + 1, state.posterior)
-
-    xp = namespace(covariance)
-    each, fields, counts = of_one_copy(likelihood, y)  # states hold the site of a sample that counts once
+    each, fields, counts = of_one_copy(likelihood, y)  # below are sites of a sample that counts once
     noise: Any = each
     number, own = fields, parameters
     if isinstance(each, Heteroscedastic):
         noise, number, own = each.likelihood, fields[0], each.of_samples(fields, parameters)
-    nothing = xp.zeros(len(covariance))
-    if start is not None:
-        start = start.power(1.0 / counts)
+    nothing = np.zeros(len(covariance))
+    if start is None:
+        precision = -noise.derivatives(nothing, nothing, own).second
+        sites = Sites(precision, precision * number)
     else:
-        at_zero = -noise.derivatives(nothing, nothing, own).second
-        start = Sites(at_zero, at_zero * number)
-    state = repeat(advance, update(start, 1), _moves(tol))
-    posterior, sites = state.posterior, state.sites.power(counts)
+        sites = start.power(1.0 / counts)
+    posterior, n_steps = None, 1
+    while True:
+        posterior = condition(covariance, sites.power(counts), posterior)
+        square = (number - posterior.mean) ** 2 + posterior.variance
+        distance = np.sqrt(square)
+        precision = noise.derivatives(distance, nothing, own).first / distance
+        change = (np.abs(precision - sites.precision) * posterior.variance).max()
+        if not (change > tol and n_steps < MAX_STEPS):
+            break
+        sites, n_steps = Sites(precision, precision * number), n_steps + 1
+    every = sites.power(counts)
     divergence = posterior.half_log_det + 0.5 * (
-        posterior.mean @ posterior.dual - sites.precision @ posterior.variance
+        posterior.mean @ posterior.dual - every.precision @ posterior.variance
     )
-    bound = (counts * noise.log_density_of_square(state.square, own)).sum() - divergence
-    by_samples = counts * noise.parameter_slopes_of_square(state.square, own)
+    bound = (counts * noise.log_density_of_square(square, own)).sum() - divergence
+    by_samples = counts * noise.parameter_slopes_of_square(square, own)
     if isinstance(each, Heteroscedastic):
         by_samples = each.pull(fields, by_samples)
     by_parameters = by_samples.sum(axis=1)
-    return Evidence(bound, by_parameters, sites, posterior, state.n_steps, state.change <= tol)
+    return Evidence(bound, by_parameters, every, posterior, n_steps, change <= tol)
 
 
 def student_evidence(
     likelihood: StudentT | Heteroscedastic | Repeated,
-    y: Array,
-    covariance: Array,
-    parameters: Array,
+    y: np.ndarray,
+    covariance: np.ndarray,
+    parameters: np.ndarray,
     start: Sites | None = None,
     tol: float = EP_TOL,
 ) -> Evidence:
@@ -358,69 +324,23 @@ def student_evidence(
     """
     near = mixture_evidence(likelihood, y, covariance, parameters, tol=NEAR_BOUND)
     found = ep_evidence(likelihood, y, covariance, parameters, near.sites, tol)
-    near = near._replace(converged=found.converged, n_steps=found.n_steps, updated=found.updated)
-    if is_numpy(covariance):
-        return found if found.converged else near
-    import jax
-
-    return jax.tree.map(lambda one, other: jax.numpy.where(found.converged, one, other), found, near)
+    if found.converged:
+        return found
+    return near._replace(converged=found.converged, n_steps=found.n_steps, updated=found.updated)
 
 
-class _EPState(NamedTuple):
-    sites: Sites
-    posterior: Conditioned
-    cavity: Cavity
-    tilted: Any
-    target: Sites
-    change: Any
-    stalled: Any
-    history: History
-    n_steps: Any
-
-
-class _MixtureState(NamedTuple):
-    sites: Sites
-    posterior: Conditioned
-    target: Sites
-    square: Any
-    change: Any
-    n_steps: Any
-
-
-class _LaplaceState(NamedTuple):
-    score: Any
-    dual: Any
-    sites: Sites
-    posterior: Conditioned
-    slopes: Any
-    change: Any
-    n_steps: Any
-
-
-def _follow(posterior: Conditioned, covariance: Array, vector: Array, curvature: Array) -> Any:
+def _follow(
+    posterior: Conditioned, covariance: np.ndarray, vector: np.ndarray, curvature: np.ndarray
+) -> np.ndarray:
     r"""Return :math:`(I + W C)^{-1} v`, by which a mode follows, with the curvature `W` of the densities themselves.
 
     Those that widen the score at the mode have a negative one, and a site without width.
     """
-    xp = namespace(covariance)
-
-    def solve() -> Any:
-        return xp.linalg.solve(plus_diagonal(curvature[:, None] * covariance, 1.0), vector)
-
-    widens = (curvature < 0.0).any()
-    if is_numpy(covariance):
-        return solve() if widens else posterior.remain(vector)
-    import jax
-
-    return jax.lax.cond(widens, solve, lambda: posterior.remain(vector))
+    if (curvature < 0.0).any():
+        return np.linalg.solve(plus_diagonal(curvature[:, None] * covariance, 1.0), vector)
+    return posterior.remain(vector)
 
 
-def _flat(sites: Sites) -> Any:
+def _flat(sites: Sites) -> np.ndarray:
     """Return sites as the vector that is accelerated, in which precisions stay positive."""
-    xp = namespace(sites.linear)
-    return xp.concatenate([xp.log(xp.maximum(sites.precision, LEAST_PRECISION)), sites.linear])
-
-
-def _moves(tol: float) -> Callable[[Any], Any]:
-    """Return whether a state still changes by more than `tol`."""
-    return lambda state: (state.change > tol) & (state.n_steps < MAX_STEPS)
+    return np.concatenate([np.log(np.maximum(sites.precision, LEAST_PRECISION)), sites.linear])

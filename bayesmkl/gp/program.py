@@ -1,4 +1,4 @@
-r"""The models of `bayesmkl.gp` as NumPyro programs: every function value explicit, or none.
+r"""The models of `bayesmkl.gp` as NumPyro programs, with every function value explicit.
 
 `explicit_program` has a site for every function value, so that what NUTS says of it depends on no approximation of an
 integral. Its sites, of several outputs with a leading axis for them where not said otherwise:
@@ -29,9 +29,6 @@ successes are counted of, `entry` of times under observation, `task` and `precis
 `whitened_new`, `score_new` and `y_new`, every row on its own, with the data `new_offset`, `new_trials` (one),
 `new_entry` (none), `new_task` and `new_precision` (one); with `effects` also `unseen_effects`, standard normal
 (n_rows, n_terms), of levels that no training sample is of.
-
-`evidence_program` has the hyperparameters alone, and the evidence as its factor. Both take the place of
-`bayesmkl.gp.hyperposterior` where importance sampling does not do, and check it.
 
 Kernel weights may have any distribution that NumPyro has on the positive numbers. A coordinate
 :math:`u \sim N(0, 1)` becomes the weight :math:`w = F^{-1}(\Phi(u))`, of which NumPyro has the density alone: few
@@ -564,7 +561,6 @@ def explicit_program(
         data["task"] = covariance.tasks.task
         if new_kernels is not None and design_rows is not None and design_rows.task is not None:
             of_new["new_task"] = design_rows.task
-    hyperparameters = _hyperparameters(model, outputs)
     factors = covariance.factors()
     new = {} if new_kernels is None else _new_factors(factors, new_kernels, diagonal, covariance.units)
 
@@ -575,7 +571,7 @@ def explicit_program(
         new_std: Array | None = None,
         **given: Array,
     ) -> None:
-        drawn = hyperparameters()
+        drawn = _draw_hyperparameters(model, outputs)
         of_tasks = () if drawn.task_root is None else jnp.shape(drawn.task_root)[:1]
 
         def of_samples(functions: Any, task: Any) -> Any:
@@ -665,87 +661,35 @@ def observe(name: str, law: dist.Distribution, y: Array | None) -> None:
         numpyro.sample(name, law, obs=None if y is None else jnp.asarray(y))
 
 
-def evidence_program(model: Hypermodel) -> Callable[[], None]:
-    """Return the NumPyro program of the hyperparameters of a model, to be run in double precision.
-
-    Parameters
-    ----------
-    model : Hypermodel
-        Whose stack holds a JAX array.
-    """
-    log_evidence, outputs = differentiable_evidence(model), (len(model.targets),)
-    hyperparameters = _hyperparameters(model, outputs)
-
-    def program() -> None:
-        drawn = hyperparameters()
-        columns = jnp.stack(drawn.parameters, axis=-1) if drawn.parameters else jnp.zeros((*outputs, 0))
-        weights = jnp.concatenate([drawn.weights, drawn.group_std, drawn.task_values])
-        numpyro.factor("evidence", model.power * log_evidence(weights, columns))
-
-    return program
-
-
-def differentiable_evidence(model: Hypermodel) -> Callable[[Any, Any], Any]:
-    """Return the log evidence of kernel weights and parameters, which JAX differentiates by its analytic gradient."""
-
-    def evaluate(weights: Any, parameters: Any) -> tuple[Any, tuple[Any, Any]]:
-        matrix = model.covariance.matrix(weights)
-        found = [
-            model.evidence(model.likelihood, jnp.asarray(y), matrix, own)
-            for y, own in zip(model.targets, parameters, strict=True)
-        ]
-        adjoint = sum(output.by_covariance() for output in found)
-        by_parameters = jnp.stack([output.by_parameters for output in found])
-        value = sum(output.log_evidence for output in found)
-        return value, (model.covariance.pull(weights, adjoint), by_parameters)
-
-    @jax.custom_vjp
-    def log_evidence(weights: Any, parameters: Any) -> Any:
-        return evaluate(weights, parameters)[0]
-
-    def backward(slopes: tuple[Any, Any], factor: Any) -> tuple[Any, Any]:
-        return factor * slopes[0], factor * slopes[1]
-
-    log_evidence.defvjp(evaluate, backward)
-    return log_evidence
-
-
 class _Hyperparameters(NamedTuple):
-    """Kernel weights, standard deviations of groups, values of tasks and their factor, parameters of every output."""
+    """Kernel weights, standard deviations of groups, the factor of tasks, and parameters of every output."""
 
     weights: Any
     group_std: Any
-    task_values: Any
     task_root: Any
     parameters: list[Any]
 
 
-def _hyperparameters(model: Hypermodel, outputs: tuple[int, ...]) -> Callable[[], _Hyperparameters]:
-    """Return the statements that draw hyperparameters."""
-    weight_prior, n_kernels = model.weight_prior, model.covariance.stack.n_kernels
-    of_groups, of_kernels = weight_prior if isinstance(weight_prior, WithDesign) else None, model.kernel_prior
-    names, given = model.likelihood.names, model.parameter_prior
+def _draw_hyperparameters(model: Hypermodel, outputs: tuple[int, ...]) -> _Hyperparameters:
+    prior, given, names = model.weight_prior, model.parameter_prior, model.likelihood.names
     priors = given.each if isinstance(given, ParameterPriors) else (given,) * len(names)
-
-    def draw() -> _Hyperparameters:
-        weights, group_std = _weights(of_kernels, n_kernels), jnp.zeros(0)
-        task_values, task_root = jnp.zeros(0), None
-        if of_groups is not None:
-            half = _half_t(of_groups.group_prior).expand([of_groups.n_terms])
-            group_std = numpyro.sample("group_std", half.to_event(1))
-            if of_groups.task_prior is not None:
-                task_values, task_root = _draw_tasks(of_groups.task_prior)
-        laws = {name: law_of_parameter(prior) for name, prior in zip(names, priors, strict=True)}
-        parameters = [
-            numpyro.sample(name, law.expand(outputs).to_event(len(outputs))) for name, law in laws.items()
-        ]
-        return _Hyperparameters(weights, group_std, task_values, task_root, parameters)
-
-    return draw
+    weights = _weights(model.kernel_prior, model.covariance.stack.n_kernels)
+    group_std, task_root = jnp.zeros(0), None
+    if isinstance(prior, WithDesign):
+        group_std = numpyro.sample(
+            "group_std", _half_t(prior.group_prior).expand([prior.n_terms]).to_event(1)
+        )
+        if prior.task_prior is not None:
+            task_root = _draw_tasks(prior.task_prior)
+    parameters = [
+        numpyro.sample(name, law_of_parameter(own).expand(outputs).to_event(len(outputs)))
+        for name, own in zip(names, priors, strict=True)
+    ]
+    return _Hyperparameters(weights, group_std, task_root, parameters)
 
 
-def _draw_tasks(prior: TaskPrior) -> tuple[Any, Any]:
-    """Draw what relates tasks; return its values, and the Cholesky factor of the covariance of tasks."""
+def _draw_tasks(prior: TaskPrior) -> Any:
+    """Draw what relates tasks; return the Cholesky factor of their covariance."""
     n_tasks = prior.n_tasks
     std = numpyro.sample("task_std", dist.LogNormal(0.0, SCALE_LOG_STD).expand([n_tasks]).to_event(1))
     if prior.equal:
@@ -756,7 +700,7 @@ def _draw_tasks(prior: TaskPrior) -> tuple[Any, Any]:
         root = numpyro.sample("task_root", dist.LKJCholesky(n_tasks, 1.0))
         correlation = root @ root.T
     numpyro.deterministic("task_correlation", correlation)
-    return jnp.concatenate([std, correlation[np.tril_indices(n_tasks, -1)]]), std[:, None] * root
+    return std[:, None] * root
 
 
 def law_of_parameter(prior: LogNormal) -> dist.Distribution:

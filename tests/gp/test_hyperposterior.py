@@ -13,6 +13,7 @@ from scipy.special import logsumexp
 
 from bayesmkl._utils.devices import numpyro_session
 from bayesmkl.gp import drawing, hyperposterior
+from bayesmkl.gp.chains import draw_chains
 from bayesmkl.gp.conditioning import Sites, condition
 from bayesmkl.gp.drawing import find_mode
 from bayesmkl.gp.evidence import ep_evidence, exact_evidence
@@ -26,7 +27,7 @@ from bayesmkl.gp.hyperposterior import (
 )
 from bayesmkl.gp.hyperpriors import DirichletShares, HalfT, Horseshoe, LogNormal
 from bayesmkl.gp.parts import joint_moments, prior_parts
-from bayesmkl.gp.program import differentiable_evidence, evidence_program, explicit_program
+from bayesmkl.gp.program import explicit_program
 from bayesmkl.gp.reading import PriorParts, draw_scores, read, score_moments, shares
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.outcomes import Gaussian, Probit
@@ -182,27 +183,6 @@ def test_shares_and_scores_equal_nuts_with_all_functions_explicit(build, rng):
     ).all()
 
 
-def on_jax(model):
-    stack = DenseStack(jax.numpy.asarray(model.covariance.stack.kernels))
-    return model._replace(covariance=model.covariance._replace(stack=stack))
-
-
-@pytest.mark.heavy
-@pytest.mark.parametrize("build", [classification, regression])
-def test_jax_differentiates_the_evidence(build, rng):
-    model = build(rng, n_samples=12)
-    u = rng.normal(size=model.n_coordinates)
-    weights, parameters = model.values(u)
-    point, found = evaluate(model, u, None)
-    expected = model.covariance.pull(weights, found[0].by_covariance()), found[0].by_parameters[None]
-    with numpyro_session():
-        value = jax.jit(jax.value_and_grad(differentiable_evidence(on_jax(model)), argnums=(0, 1)))
-        log_evidence, slopes = value(jax.numpy.asarray(weights), jax.numpy.asarray(parameters))
-        assert float(log_evidence) == pytest.approx(point.log_evidence, rel=1e-9)
-        for own, other in zip(slopes, expected, strict=True):
-            np.testing.assert_allclose(own, other, rtol=1e-6, atol=1e-8)
-
-
 @pytest.mark.parametrize("noise", [-6.0, 0.0, 6.0], ids=["little-noise", "noise", "much-noise"])
 def test_gradients_in_the_memory_of_a_covariance_are_those_beside_it(noise, rng):
     """Under normal noise, whose sites are all that means and variances are then made of."""
@@ -226,15 +206,8 @@ def test_gradients_in_the_memory_of_a_covariance_are_those_beside_it(noise, rng)
 )
 def test_importance_draws_equal_nuts_on_the_evidence(prior, rng):
     model = classification(rng, prior=prior, n_samples=20)
-    ours = drawn(model, 1200)
-    weights = np.array([model.values(u)[0] for u in ours.coordinates])
-    with numpyro_session():
-        sampler = MCMC(
-            NUTS(evidence_program(on_jax(model)), target_accept_prob=0.9),
-            num_warmup=400, num_samples=1000, num_chains=2, chain_method="sequential", progress_bar=False,
-        )  # fmt: skip
-        sampler.run(jax.random.key(0))
-        theirs = np.abs(np.array(sampler.get_samples()["kernel_weights"]))
+    ours, chains = drawn(model, 1200), draw_chains(model, find_mode(model), 2000, 2, 400, rng)
+    weights, theirs = (np.array([model.values(u)[0] for u in own.coordinates]) for own in (ours, chains))
     spread = theirs.std(axis=0)
     assert (np.abs(ours.weights @ weights - theirs.mean(axis=0)) < 0.2 * spread).all()
 

@@ -1,10 +1,7 @@
-"""Evidence: against Gaussian processes of scikit-learn, integrals over all scores, finite differences, JAX."""
+"""Evidence: against Gaussian processes of scikit-learn, integrals over all scores, what normal targets say."""
 
 from __future__ import annotations
 
-import functools
-
-import jax
 import numpy as np
 import pytest
 from problems import NOTHING, additive, kernels, labels, numbers
@@ -12,18 +9,11 @@ from scipy.stats import multivariate_normal
 from sklearn.gaussian_process import GaussianProcessClassifier, GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
-from bayesmkl._utils.devices import double_precision
 from bayesmkl.gp.conditioning import Sites, condition
 from bayesmkl.gp.covariances import Additive
 from bayesmkl.gp.evidence import ep_evidence, exact_evidence, laplace_evidence
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.outcomes import Gaussian, Logit, Probit
-
-CASES = {
-    "exact": (exact_evidence, Gaussian()),
-    "EP, probit": (functools.partial(ep_evidence, tol=1e-11), Probit()),
-    "Laplace, logit": (laplace_evidence, Logit()),
-}
 
 
 def problem(likelihood, rng, n_samples=40):
@@ -95,28 +85,6 @@ def test_exact_equals_the_density_of_the_targets(rng):
         assert evidence(Gaussian(), y, matrix, phi).log_evidence == pytest.approx(expected, rel=1e-9)
 
 
-@pytest.mark.heavy
-@pytest.mark.parametrize("case", CASES)
-def test_jax_equals_numpy_also_for_several_at_once(case, rng):
-    evidence, likelihood = CASES[case]
-    stack, y, phi = problem(likelihood, rng, 15)
-    weights = np.array([[1.0, 0.5, 0.2], [0.1, 2.0, 0.0]])
-    covariance = additive(stack)
-    with double_precision():
-        other = additive(DenseStack(jax.numpy.asarray(stack.kernels)))
-
-        def on_jax(w):
-            found = evidence(likelihood, jax.numpy.asarray(y), other.matrix(w), jax.numpy.asarray(phi))
-            return found.log_evidence, other.pull(w, found.by_covariance()), found.by_parameters
-
-        values = jax.jit(jax.vmap(on_jax))(jax.numpy.asarray(weights))
-    for i, own in enumerate(weights):
-        found = evidence(likelihood, y, covariance.matrix(own), phi)
-        expected = (found.log_evidence, covariance.pull(own, found.by_covariance()), found.by_parameters)
-        for ours, theirs in zip(expected, values, strict=True):
-            np.testing.assert_allclose(theirs[i], ours, rtol=1e-8, atol=1e-8)
-
-
 def test_conditioning_is_that_of_normal_targets(rng):
     """A site of precision t and linear term n is a target n / t with variance 1 / t; one of none changes nothing."""
     root = rng.normal(size=(8, 8))
@@ -137,16 +105,12 @@ def test_conditioning_is_that_of_normal_targets(rng):
     )
 
 
-@pytest.mark.heavy
-@pytest.mark.parametrize("on_jax", [False, True], ids=["numpy", "jax"])
-def test_variances_where_sites_say_nothing_little_and_all(rng, on_jax):
+def test_variances_where_sites_say_nothing_little_and_all(rng):
     root = rng.normal(size=(12, 12))
     matrix = root @ root.T + np.eye(12)
     sites = Sites(np.append(0.0, np.logspace(-14, 8, 11)), rng.normal(size=12))
     expected = np.diag(np.linalg.inv(np.linalg.inv(matrix) + np.diag(sites.precision)))
-    with double_precision():
-        found = condition(jax.numpy.asarray(matrix), sites) if on_jax else condition(matrix, sites)
-        np.testing.assert_allclose(found.variance, expected, rtol=1e-8)
+    np.testing.assert_allclose(condition(matrix, sites).variance, expected, rtol=1e-8)
 
 
 def test_start_of_sites_saves_steps_and_changes_nothing(rng):

@@ -1,17 +1,15 @@
-"""Evidence under likelihoods of outcomes: gradients against differences, the bound of Student t noise, JAX."""
+"""Evidence under likelihoods of outcomes: gradients against differences, the bound of Student t noise."""
 
 from __future__ import annotations
 
 import functools
 
-import jax
 import numpy as np
 import pytest
 from problems import KINDS, LIKELIHOODS, TIMES, additive, differences_of, kernels, targets
 from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
 
-from bayesmkl._utils.devices import double_precision
 from bayesmkl.gp.evidence import (
     ep_evidence,
     exact_evidence,
@@ -19,7 +17,6 @@ from bayesmkl.gp.evidence import (
     mixture_evidence,
     student_evidence,
 )
-from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.outcomes import Gaussian, StudentT
 
 EP, MIXTURE = functools.partial(ep_evidence, tol=1e-11), functools.partial(mixture_evidence, tol=1e-13)
@@ -154,25 +151,3 @@ def test_ep_is_near_the_mean_over_draws_of_all_scores(name, rng):
     error = values.std() / values.mean() / np.sqrt(len(values))
     assert error < 0.02
     assert abs(np.log(values.mean()) + logs.max() - found.log_evidence) < 4 * error + 0.03
-
-
-@pytest.mark.slow
-@pytest.mark.heavy
-@pytest.mark.parametrize("name", LIKELIHOODS)
-def test_jax_equals_numpy(name, rng):
-    stack, likelihood, y, phi = problem(name, rng, 12)
-    evidence, weights = STUDENT if name == "student-t" else EP, np.array([0.7, 0.4, 0.2])
-    covariance = additive(stack)
-    found = evidence(likelihood, y, covariance.matrix(weights), phi)
-    with double_precision():
-        other = additive(DenseStack(jax.numpy.asarray(stack.kernels)))
-
-        @jax.jit
-        def on_jax(w, phi):
-            own = evidence(likelihood, jax.numpy.asarray(y), other.matrix(w), phi)
-            return own.log_evidence, other.pull(w, own.by_covariance()), own.by_parameters
-
-        values = on_jax(jax.numpy.asarray(weights), jax.numpy.asarray(phi))
-    expected = found.log_evidence, covariance.pull(weights, found.by_covariance()), found.by_parameters
-    for ours, theirs in zip(expected, values, strict=True):
-        np.testing.assert_allclose(theirs, ours, rtol=1e-7, atol=1e-8)

@@ -23,7 +23,7 @@ from bayesmkl._utils.devices import numpyro_session
 from bayesmkl.gp import GPMKLOrdinalClassifier, GPMKLSurvival, HalfT, LogNormal, Marginal
 from bayesmkl.gp.evidence import ep_evidence
 from bayesmkl.gp.hyperposterior import Hypermodel
-from bayesmkl.gp.program import _hyperparameters, known_fields, numpyro_prior, target_law
+from bayesmkl.gp.program import _draw_hyperparameters, known_fields, numpyro_prior, target_law
 from bayesmkl.kernels import Gaussian
 from bayesmkl.outcomes import Probit
 
@@ -150,7 +150,7 @@ def test_numpyro_program_has_the_distribution(rng):
         ep_evidence,
     )
     with numpyro_session():
-        program = numpyro.handlers.seed(_hyperparameters(model, ()), 0)
+        program = numpyro.handlers.seed(lambda: _draw_hyperparameters(model, ()), 0)
         site = numpyro.handlers.trace(program).get_trace()["kernel_weights"]
         found, expected = site["fn"].log_prob(site["value"]), given.log_prob(site["value"]).sum()
         assert float(found) == pytest.approx(float(expected))
