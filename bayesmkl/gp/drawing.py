@@ -88,16 +88,14 @@ def _ascend(
     return found.x, of_model.sites, found
 
 
-def find_mode(
-    model: Hypermodel, start: np.ndarray | None = None, max_iter: int = 200, tol: float = 1e-5
-) -> Mode:
+def find_mode(model: Hypermodel, start: np.ndarray | None = None, tol: float = 1e-5) -> Mode:
     """Climb to the mode by L-BFGS, and measure the curvature there by differences of gradients.
 
     Of more than 200 coordinates the mean of independent normal densities takes the place of the mode, since most of
     the mass is there. The curvature of kernel weights is the expected one, in the directions in which there is most
     of it. It is that of normal scores: in a few of these directions, and in that of the mean itself, it is measured.
     """
-    ways = [climb(model, at, max_iter, tol) for at in _starts(model, start)]
+    ways = [climb(model, at, tol=tol) for at in _starts(model, start)]
     _, sites, found = min(ways, key=lambda way: way[2].fun)
     at, n_climbed = found.x, sum(way[2].nfev for way in ways)
     size, are_many = len(at), len(at) > MANY
@@ -111,8 +109,9 @@ def find_mode(
     if are_many:
         posteriors = [one.posterior for one in evaluate(model, at, point.sites, tol=CLOSE)[1]]
         first = model.kernel_prior.n_coordinates(model.covariance.stack.n_kernels)
-        weights = model.values(at)[0]
-        factors = expected_factors(model.covariance, weights, model.kernel_prior, at[:first], posteriors)
+        factors = expected_factors(
+            model.covariance, model.weights(at), model.kernel_prior, at[:first], posteriors
+        )
         factors *= np.sqrt(model.power)
         rest, more = _curvature(model, at, here, np.eye(size)[first:])
         cov, measured = _measured(model, at, here, spread_of(factors, rest.T, LEAST_CURVATURE))

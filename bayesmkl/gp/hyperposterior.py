@@ -364,8 +364,11 @@ class Hypermodel(NamedTuple):
 
     def values(self, coordinates: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return kernel weights, and parameters of the likelihood of shape (n_outputs, n_parameters)."""
-        weights = self.weight_prior.weights(coordinates[: self.n_weights]).values
-        return weights, self.parameters(coordinates)
+        return self.weights(coordinates), self.parameters(coordinates)
+
+    def weights(self, coordinates: np.ndarray) -> np.ndarray:
+        """Return kernel weights, and what a design has beside them."""
+        return self.weight_prior.weights(coordinates[: self.n_weights]).values
 
     def parameters(self, coordinates: np.ndarray) -> np.ndarray:
         """Return parameters of the likelihood, (n_outputs, n_parameters)."""
@@ -555,11 +558,8 @@ def evaluate(
     numpy.linalg.LinAlgError
         Where weights are so large that no digits are left.
     """
-    weights, parameters = model.values(coordinates)
-    if matrix is None:
-        with np.errstate(all="ignore"):
-            matrix = model.covariance.matrix(weights)
-    return _point_of(model, coordinates, matrix, parameters, start, model.evidence, tol)
+    matrix = _matrix_of(model, model.weights(coordinates)) if matrix is None else matrix
+    return _point_of(model, coordinates, matrix, start, model.evidence, tol)
 
 
 def evaluate_height(
@@ -574,17 +574,16 @@ def evaluate_height(
 
     `matrix` is the covariance at the coordinates, if it is known, and overwritten if it is `spare`.
     """
-    evidence: Callable[..., Any] = model.evidence
+    evidence = exact_height if model.evidence is exact_evidence else model.evidence
     options = tol | _of_memory(model, matrix is None or spare)
-    if evidence is exact_evidence:
-        evidence = exact_height
-    if matrix is not None:
-        parameters = model.parameters(coordinates)
-    else:
-        weights, parameters = model.values(coordinates)
-        with np.errstate(all="ignore"):
-            matrix = model.covariance.matrix(weights)
-    return _point_of(model, coordinates, matrix, parameters, start, evidence, options)
+    matrix = _matrix_of(model, model.weights(coordinates)) if matrix is None else matrix
+    return _point_of(model, coordinates, matrix, start, evidence, options)
+
+
+def _matrix_of(model: Hypermodel, weights: np.ndarray) -> np.ndarray:
+    """Return the covariance of the training scores, without warnings where weights are too large for it."""
+    with np.errstate(all="ignore"):
+        return model.covariance.matrix(weights)
 
 
 def _of_memory(model: Hypermodel, spare: bool) -> dict[str, Any]:
@@ -596,11 +595,11 @@ def _point_of(
     model: Hypermodel,
     coordinates: np.ndarray,
     matrix: np.ndarray,
-    parameters: np.ndarray,
     start: tuple[Sites, ...] | None,
     evidence: Callable[..., Any],
     options: dict[str, Any],
 ) -> tuple[Point, list[Any]]:
+    parameters = model.parameters(coordinates)
     try:
         with np.errstate(all="ignore"):
             found = [
@@ -610,14 +609,14 @@ def _point_of(
     except np.linalg.LinAlgError:
         if start is None or options.get("overwrite"):
             raise
-        return _point_of(model, coordinates, matrix, parameters, None, evidence, options)
+        return _point_of(model, coordinates, matrix, None, evidence, options)
     log_evidence = float(sum(output.log_evidence for output in found))
-    converged = all(bool(output.converged) for output in found)
+    converged = all(output.converged for output in found)
     astray = not (converged and np.isfinite(log_evidence))
     if astray and start is not None and evidence is not exact_height:  # other sites may lead there
-        return _point_of(model, coordinates, matrix, parameters, None, evidence, options)
+        return _point_of(model, coordinates, matrix, None, evidence, options)
     if model.remainder is not None:
-        log_evidence += model.remainder(model.values(coordinates)[0], parameters)[0]
+        log_evidence += model.remainder(model.weights(coordinates), parameters)[0]
     if not np.isfinite(log_evidence):
         raise np.linalg.LinAlgError("the evidence is not finite")
     log_evidence *= model.power
@@ -630,18 +629,16 @@ def evaluate_slope(
     model: Hypermodel, coordinates: np.ndarray, start: tuple[Sites, ...] | None, **tol: float
 ) -> tuple[Point, np.ndarray]:
     """Return the log posterior and its gradient; see `evaluate`."""
-    weights, parameters = model.values(coordinates)
-    with np.errstate(all="ignore"):
-        matrix = model.covariance.matrix(weights)
-    options = tol | _of_memory(model, True)
-    point, found = _point_of(model, coordinates, matrix, parameters, start, model.evidence, options)
+    weights, options = model.weights(coordinates), tol | _of_memory(model, True)
+    matrix = _matrix_of(model, weights)
+    point, found = _point_of(model, coordinates, matrix, start, model.evidence, options)
     adjoint, *more = (output.by_covariance(overwrite=True) for output in found)
     for other in more:
         adjoint += other
     by_weights = model.covariance.pull(weights, adjoint)
     by_parameters = np.stack([output.by_parameters for output in found])
     if model.remainder is not None:
-        _, of_weights, of_parameters = model.remainder(weights, parameters)
+        _, of_weights, of_parameters = model.remainder(weights, model.parameters(coordinates))
         by_weights, by_parameters = by_weights + of_weights, by_parameters + of_parameters
     slope = model.power * model.pull(coordinates, by_weights, by_parameters)
     return point, slope + model.log_prior(coordinates)[1]
@@ -677,9 +674,9 @@ def draw_importance(
     density: Any
     if isinstance(mode.cov, Spread):
         density = WideProposal.around(mode.coordinates, mode.cov.basis, WIDER * mode.cov.variances)
+        metric = None
     else:
-        density = Proposal(mode.coordinates, WIDER * mode.cov)
-    metric = None if isinstance(mode.cov, Spread) else _metric(mode.cov)
+        density, metric = Proposal(mode.coordinates, WIDER * mode.cov), _metric(mode.cov)
     sequence, proposals, sizes = density.sequence(rng), [], []
     coordinates = np.empty((0, len(mode.coordinates)))
     shares: list[np.ndarray] = []
@@ -704,7 +701,7 @@ def draw_importance(
         proposals.append(density)
         sizes.append(len(new))
         coordinates = np.vstack([coordinates, new])
-        of_kernels = np.array([model.values(u)[0] for u in new])
+        of_kernels = np.array([model.weights(u) for u in new])
         shares.append(_prior_shares(model, of_kernels))
         for u, matrix in zip(new, covariance_matrices(model, of_kernels), strict=True):
             near = _nearest(u, coordinates[: len(points)], points, mode, metric)

@@ -235,7 +235,7 @@ def _climb(problem: _Problem, state: _State) -> tuple[FoundSites, _State]:
         if point.log_density < bound - SLACK:
             size = max(0.5 * size, SHORTEST)
         bound = point.log_density
-        weights = model.values(coordinates)[0]
+        weights = model.weights(coordinates)
         predictor = predictor_of(pseudo, model.covariance.intercept_std, weights, point.sites[0])
         converged = found.change <= TOL
         state = _State(coordinates, predictor)
