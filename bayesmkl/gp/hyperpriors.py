@@ -392,8 +392,9 @@ def checked_log_normal(name: str, value: Any, usual: LogNormal) -> LogNormal:
 
 def half_t_quantiles(coordinates: np.ndarray, df: float, scale: float) -> tuple[np.ndarray, np.ndarray]:
     """Return half-t quantiles of normal coordinates and their slopes."""
-    u = _cut_off(coordinates)
-    values, density = _upper_t(0.5 * special.ndtr(-u), df)
+    u, values = _cut_off(coordinates), half_t_values(coordinates, df, 1.0)
+    log_height = special.gammaln(0.5 * (df + 1.0)) - special.gammaln(0.5 * df) - 0.5 * math.log(df * math.pi)
+    density = np.exp(log_height - 0.5 * (df + 1.0) * np.log1p(values**2 / df))
     return scale * values, 0.5 * scale * _normal_density(u) / density * (u == coordinates)
 
 
@@ -401,13 +402,6 @@ def half_t_values(coordinates: np.ndarray, df: float, scale: float) -> np.ndarra
     """Return half-t quantiles of normal coordinates, as `half_t_quantiles` does, without their slopes."""
     found: np.ndarray = -scale * special.stdtrit(df, 0.5 * special.ndtr(-_cut_off(coordinates)))
     return found
-
-
-def _upper_t(area: np.ndarray, df: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return where Student's t has this area above it, at most 1/2, and its density there."""
-    values = -special.stdtrit(df, area)
-    log_height = special.gammaln(0.5 * (df + 1.0)) - special.gammaln(0.5 * df) - 0.5 * math.log(df * math.pi)
-    return values, np.exp(log_height - 0.5 * (df + 1.0) * np.log1p(values**2 / df))
 
 
 def gamma_quantiles(coordinates: np.ndarray, shape: float) -> tuple[np.ndarray, np.ndarray]:
