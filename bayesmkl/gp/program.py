@@ -94,6 +94,7 @@ from bayesmkl.outcomes import (
     StudentT,
 )
 from bayesmkl.outcomes.base import Likelihood
+from bayesmkl.outcomes.numbers import task_and_precision
 
 LogDensity = Callable[[np.ndarray], np.ndarray]
 N_NODES = 2000
@@ -165,14 +166,10 @@ def _check_support(distribution: Distribution) -> None:
     """Raise for a distribution that is not of one positive number, with densities at all of them."""
     support: Any = distribution.support
     shape = (*distribution.batch_shape, *distribution.event_shape)
-    if shape != ():
-        got = f"shape {shape}"
-    elif support is None or support.is_discrete or hasattr(support, "upper_bound"):
-        got = f"support {support}"
-    elif np.all(np.asarray(getattr(support, "lower_bound", None)) == 0.0):
+    is_endless = support is not None and not support.is_discrete and not hasattr(support, "upper_bound")
+    if shape == () and is_endless and np.all(np.asarray(getattr(support, "lower_bound", None)) == 0.0):
         return
-    else:
-        got = f"support {support}"
+    got = f"support {support}" if shape == () else f"shape {shape}"
     raise ValueError(
         "`kernel_prior` must be a distribution of one positive number, the same for all kernels, such as "
         f"numpyro.distributions.Gamma(2, 1); got {type(distribution).__name__} with the {got}. Use "
@@ -257,8 +254,7 @@ def known_fields(likelihood: Likelihood, targets: np.ndarray) -> Known:
         given["offset"], likelihood = targets[..., -1, :], likelihood.likelihood
         targets = targets[..., 0, :] if targets.shape[-2] == 2 else targets[..., :-1, :]
     if isinstance(likelihood, Heteroscedastic):
-        first = targets[(0,) * (targets.ndim - 2)]  # the same for all outputs
-        given["task"], given["precision"] = first[1].astype(int), first[2]
+        given["task"], given["precision"] = task_and_precision(targets)
         targets = targets[..., 0, :]
     if isinstance(likelihood, BetaBinomial):
         given["trials"], targets = targets[..., 1, :], targets[..., 0, :]
@@ -365,9 +361,8 @@ class Label(dist.Distribution):
 
     def log_prob(self, value: Array) -> Any:
         """Return the log probability of labels."""
-        return _log_density(
-            self.likelihood, *_floats(value, self.score), jnp.zeros((0, *jnp.shape(self.score)))
-        )
+        value = jnp.asarray(value, self.score.dtype)
+        return _log_density(self.likelihood, value, self.score, jnp.zeros((0, *jnp.shape(self.score))))
 
 
 class Grade(dist.Distribution):
@@ -410,7 +405,8 @@ class Grade(dist.Distribution):
 
     def log_prob(self, value: Array) -> Any:
         """Return the log probability of grades."""
-        return _log_density(self.likelihood, *_floats(value, self.score), self.distances)
+        value = jnp.asarray(value, self.score.dtype)
+        return _log_density(self.likelihood, value, self.score, self.distances)
 
 
 class TimeInterval(dist.Distribution):
@@ -498,10 +494,6 @@ def _later_extreme(z: Any, more: Any) -> Any:
 LATER = {"log-normal": _later_normal, "log-logistic": _later_logistic, "weibull": _later_extreme}
 
 
-def _floats(value: Array, score: Array) -> tuple[Any, Any]:
-    return jnp.asarray(value, score.dtype), score
-
-
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
 def _log_density(likelihood: Likelihood, y: Array, score: Array, parameters: Array) -> Any:
     """Return log densities; with their derivatives known, programs compile faster and have digits in the tails."""
@@ -555,11 +547,11 @@ def explicit_program(
     data = {"y": seen.y} | seen.given
     if covariance.effects is not None:
         data["basis"] = covariance.effects.basis
-        if new_kernels is not None and design_rows is not None:
+        if design_rows is not None:
             of_new |= {"new_basis": design_rows.basis, "new_unseen": design_rows.unseen}
     if covariance.tasks is not None:
         data["task"] = covariance.tasks.task
-        if new_kernels is not None and design_rows is not None and design_rows.task is not None:
+        if design_rows is not None and design_rows.task is not None:
             of_new["new_task"] = design_rows.task
     factors = covariance.factors()
     new = {} if new_kernels is None else _new_factors(factors, new_kernels, diagonal, covariance.units)

@@ -412,7 +412,7 @@ class Heteroscedastic(Likelihood):
             Scale of the noise, and what else there is.
         """
         xp, n_scales = namespace(parameters), self.n_scales
-        task, precision = _of_first(y)[-2].astype(int), _of_first(y)[-1]
+        task, precision = task_and_precision(y)
         scales = parameters[:n_scales]
         scales = scales[task] if scales.ndim == 1 else xp.moveaxis(scales[..., 0], 0, -1)[..., task]
         scales = scales / xp.sqrt(precision)
@@ -435,15 +435,16 @@ class Heteroscedastic(Likelihood):
             Slopes by every parameter; those by the scale of another task are zero.
         """
         xp = namespace(by_samples)
-        task, precision = _of_first(y)[-2].astype(int), _of_first(y)[-1]
+        task, precision = task_and_precision(y)
         by_scale = by_samples[0] / xp.sqrt(precision)
         each = [xp.where(task == t, by_scale, 0.0) for t in range(self.n_scales)]
         return xp.stack([*each, *by_samples[1:]])
 
 
-def _of_first(y: Any) -> Any:
-    """Return the targets of the first output: all outputs have the same tasks and precisions."""
-    return y[(0,) * (y.ndim - 2)]
+def task_and_precision(y: Any) -> tuple[Any, Any]:
+    """Return the last two fields of targets of `Heteroscedastic`, of the first output: all have the same."""
+    first = y[(0,) * (y.ndim - 2)]
+    return first[-2].astype(int), first[-1]
 
 
 # --------------------------------------------------------------------------- what numbers say to closed-form updates

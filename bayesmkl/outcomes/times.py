@@ -38,6 +38,7 @@ from bayesmkl.outcomes.intervals import (
     INFINITE,
     LAWS,
     Along,
+    Law,
     log_density_slopes,
     log_mass_slopes,
     log_survival_slopes,
@@ -124,6 +125,11 @@ class FailureTime(SurvivalLikelihood):
 
     names = ("log_time_scale",)
 
+    @property
+    def _law(self) -> Law:
+        """Distribution of the noise."""
+        return LAWS[OF_TIMES[self.times]]
+
     def log_density(self, y: Array, score: Array, parameters: Array) -> Any:
         """Return the log density of every observed time, and log probabilities of intervals."""
         found, is_observed, scale = self._slopes(y, score, parameters, ("value",))
@@ -160,7 +166,7 @@ class FailureTime(SurvivalLikelihood):
 
         The fields of `Along` that are `needed` are found.
         """
-        xp, law, scale = namespace(score), LAWS[OF_TIMES[self.times]], parameters[0]
+        xp, law, scale = namespace(score), self._law, parameters[0]
         lower, upper, entry = ((y[..., field, :] - score) / scale for field in range(3))
         is_observed, is_open = y[..., 0, :] == y[..., 1, :], y[..., 1, :] == xp.inf
         is_late = y[..., 2, :] > -xp.inf
@@ -177,12 +183,12 @@ class FailureTime(SurvivalLikelihood):
 
     def predict(self, mean: Array, variance: Array, parameters: Array, y: Array | None = None) -> Predicted:
         """Return moments of the logarithm of the time."""
-        law, scale = LAWS[OF_TIMES[self.times]], parameters[0]
-        return Predicted(mean + scale * law.mean, variance + scale**2 * law.variance)
+        scale = parameters[0]
+        return Predicted(mean + scale * self._law.mean, variance + scale**2 * self._law.variance)
 
     def noise_variance(self, y: np.ndarray, parameters: np.ndarray) -> Any:
         """Return the variance of the noise in units of the score."""
-        return parameters[0] ** 2 * LAWS[OF_TIMES[self.times]].variance
+        return parameters[0] ** 2 * self._law.variance
 
     def sample(
         self, score: np.ndarray, parameters: np.ndarray, rng: np.random.Generator, y: np.ndarray | None = None
@@ -192,10 +198,8 @@ class FailureTime(SurvivalLikelihood):
 
     def log_survival(self, log_time: Array, score: Array, parameters: Array) -> Any:
         """Return the log probability that the event is later."""
-        z = (log_time - score) / parameters[0]
-        law = LAWS[OF_TIMES[self.times]]
-        xp = namespace(z)
-        return law.survival(xp.clip(z, -INFINITE, law.largest)).value
+        law, z = self._law, (log_time - score) / parameters[0]
+        return law.survival(namespace(z).clip(z, -INFINITE, law.largest)).value
 
     def log_quantile(self, probability: np.ndarray, score: np.ndarray, parameters: np.ndarray) -> np.ndarray:
         """Return the logarithm of the time until which the event has happened with a probability."""
@@ -488,12 +492,14 @@ def without_features(
     finite, of_finite = logs[np.isfinite(logs)], np.broadcast_to(counts, logs.shape)[np.isfinite(logs)]
     location = float(np.average(finite, weights=of_finite))
     spread = max(float(np.sqrt(np.average((finite - location) ** 2, weights=of_finite))), LEAST_SCALE)
-    law = LAWS[OF_TIMES[likelihood.times]]
     n_observed = counts @ (logs[0] == logs[1])
     nothing, one = np.zeros(logs.shape[1]), np.ones(1)
 
+    def scale_of(log_factor: float) -> float:
+        return spread * float(np.exp(np.clip(log_factor, np.log(LEAST_SCALE), -np.log(LEAST_SCALE))))
+
     def negative(at: np.ndarray) -> float:
-        scale = spread * np.exp(np.clip(at[1], np.log(LEAST_SCALE), -np.log(LEAST_SCALE)))
+        scale = scale_of(at[1])
         standard = (logs - location - spread * at[0]) / scale
         with np.errstate(all="ignore"):
             height = counts @ likelihood.log_density(standard, nothing, one) - n_observed * np.log(scale)
@@ -503,8 +509,7 @@ def without_features(
         negative, np.zeros(2), method="Nelder-Mead", options={"xatol": 1e-6, "fatol": 1e-8}
     )
     shift, log_scale = found.x
-    scale = spread * np.exp(np.clip(log_scale, np.log(LEAST_SCALE), -np.log(LEAST_SCALE)))
-    return location + spread * float(shift), float(scale * np.sqrt(law.variance))
+    return location + spread * float(shift), scale_of(log_scale) * float(np.sqrt(likelihood._law.variance))
 
 
 # ------------------------------------------------------------------------- what intervals say to closed-form updates
