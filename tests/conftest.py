@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 import zlib
+from pathlib import Path
 
 import jax
 import numpy as np
 import pytest
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))  # modules that tests import, too
 
 
 @pytest.fixture

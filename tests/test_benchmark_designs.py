@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
+import _design_tasks
 import numpy as np
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
-
-import _design_tasks
 from _design_tasks import SETTINGS, _bank, draw_tasks, task_cell
 
 from bayesmkl.bemkl import BEMKLMultitaskRegressor

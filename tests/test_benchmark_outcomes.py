@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 import statsmodels.api as sm
-from scipy.special import logsumexp
-from scipy.stats import norm
-from statsmodels.miscmodels.ordinal_model import OrderedModel
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
-
 from _outcome_data import SHORT, diabetes, simulated_grades
 from _outcome_models import MODELS, log_predictive
 from outcomes import ranked_probability_score
+from scipy.special import logsumexp
+from scipy.stats import norm
+from statsmodels.miscmodels.ordinal_model import OrderedModel
 
 from bayesmkl import GPMKLRegressor, KernelBank
 from bayesmkl.gp import Marginal

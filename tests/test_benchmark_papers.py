@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
 import scipy.io
 from helpers import from_source
-from scipy.ndimage import gaussian_filter, shift
-from scipy.spatial.distance import cdist
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
-
 from papers import bemkl, core, localized, obmkl, primalmkl, published, samkl
 from papers.lapmkl import lapmkl, tangent_distances
 from papers.transductive import TransductiveSearch
+from scipy.ndimage import gaussian_filter, shift
+from scipy.spatial.distance import cdist
 
 from bayesmkl import KernelBank
 from bayesmkl.kernels import Gaussian

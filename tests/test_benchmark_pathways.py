@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from itertools import pairwise
-from pathlib import Path
 
+import _pathway_models as models
 import numpy as np
+import pathways as benchmark
 import pytest
 from scipy.spatial.distance import pdist, squareform
 from sklearn.metrics import roc_auc_score
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmarks"))
-
-import _pathway_models as models
-import pathways as benchmark
 
 
 @pytest.fixture(scope="module")

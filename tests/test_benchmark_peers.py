@@ -3,26 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import importlib
-import sys
-from pathlib import Path
 
+import _peer
+import _peer_bayesmkl
+import _peer_data
 import numpy as np
+import peers
 import pytest
 
-BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
 
-
-@pytest.fixture(scope="module")
-def peers():
-    sys.path.insert(0, str(BENCHMARKS))
-    try:
-        yield importlib.import_module("peers")
-    finally:
-        sys.path.remove(str(BENCHMARKS))
-
-
-def test_scores_are_those_of_the_definitions(peers):
+def test_scores_are_those_of_the_definitions():
     data = argparse.Namespace(regression=False, y_test=np.array([1.0, 0.0, 1.0, 0.0]))
     found = peers._scores(data, np.array([1, 0, 0, 0]), np.array([0.8, 0.1, 0.4, 0.3]))
     assert found["score"] == 0.75
@@ -34,15 +24,14 @@ def test_scores_are_those_of_the_definitions(peers):
     assert found["loss"] == pytest.approx((0.125 + constant + np.log(2.0) + constant) / 2.0)
 
 
-def test_both_sides_evaluate_the_same_kernels(peers):
+def test_both_sides_evaluate_the_same_kernels():
     """What peers take as matrices are the kernels of the bank."""
-    data = importlib.import_module("_peer_data").load("wdbc", 40)
-    protocol, ours = importlib.import_module("_peer"), importlib.import_module("_peer_bayesmkl")
-    problem = protocol.Problem(data.X, data.y, data.views, data.widths, False, "cpu")
-    bank = ours._bank(problem).fit(data.X)
+    data = _peer_data.load("wdbc", 40)
+    problem = _peer.Problem(data.X, data.y, data.views, data.widths, False, "cpu")
+    bank = _peer_bayesmkl._bank(problem).fit(data.X)
     expected = np.moveaxis(np.asarray(bank.transform(data.X_test[:5])), -1, 0)
     np.testing.assert_allclose(
-        sorted(protocol.gaussian_kernels(problem, data.X_test[:5])[:, 0, 0]), sorted(expected[:, 0, 0])
+        sorted(_peer.gaussian_kernels(problem, data.X_test[:5])[:, 0, 0]), sorted(expected[:, 0, 0])
     )
     assert np.allclose(data.X.mean(axis=0), 0.0)
     assert len(data.y) == 40

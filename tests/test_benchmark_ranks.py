@@ -2,25 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
-from pathlib import Path
-
+import _ranks as ranks
 import numpy as np
-import pytest
 from numpy.testing import assert_allclose
 from scipy.stats import kstest
 
 
-@pytest.fixture(scope="module")
-def ranks():
-    path = Path(__file__).resolve().parents[1] / "benchmarks" / "_ranks.py"
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def places_of(ranks, rng, shift=0.0, n=250):
+def places_of(rng, shift=0.0, n=250):
     """Theta ~ N(0, 1), y ~ N(theta, 1); draws from a wider density, weighted to the posterior moved by `shift`."""
     found = []
     for _ in range(n):
@@ -35,9 +23,9 @@ def places_of(ranks, rng, shift=0.0, n=250):
     return np.array(found)
 
 
-def test_places_are_uniform_under_the_posterior_and_outside_the_band_under_another(ranks):
+def test_places_are_uniform_under_the_posterior_and_outside_the_band_under_another():
     rng = np.random.default_rng(0)
-    right, wrong = places_of(ranks, rng), places_of(ranks, rng, shift=0.4)
+    right, wrong = places_of(rng), places_of(rng, shift=0.4)
     assert kstest(right[:, 0], "uniform").pvalue > 0.05
     low, high = ranks.simultaneous_band(len(right))
     (difference,), (off,) = ranks.ecdf_difference(right), ranks.ecdf_difference(wrong)
@@ -47,7 +35,7 @@ def test_places_are_uniform_under_the_posterior_and_outside_the_band_under_anoth
     assert_allclose(ranks.coverage(right)["coverage"], [50.0, 80.0, 94.0], atol=10.0)
 
 
-def test_bands_hold_so_many_sets_of_uniform_numbers(ranks):
+def test_bands_hold_so_many_sets_of_uniform_numbers():
     rng = np.random.default_rng(1)
     ecdf = (rng.random((1000, 100, 1)) <= ranks.GRID).mean(axis=1) - ranks.GRID
     low, high = ranks.simultaneous_band(100)

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
-from statsmodels.duration.hazard_regression import PHReg
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
-
 from _survival_models import held_out_likelihood, partial_likelihood
+from statsmodels.duration.hazard_regression import PHReg
 
 
 def test_partial_likelihood_is_that_of_statsmodels(rng):

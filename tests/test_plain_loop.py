@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
-from pathlib import Path
-
 import numpy as np
-import pytest
+from _plain_loop import as_state, fit_plain
 from numpy.testing import assert_allclose
 
 from bayesmkl.bemkl import model as bemkl
@@ -18,16 +15,7 @@ from bayesmkl.outcomes import Labels
 N_SWEEPS = 15
 
 
-@pytest.fixture(scope="module")
-def plain_loop():
-    path = Path(__file__).resolve().parents[1] / "benchmarks" / "_plain_loop.py"
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def test_plain_numpy_finds_the_factors_and_the_bound_of_the_package(plain_loop):
+def test_plain_numpy_finds_the_factors_and_the_bound_of_the_package():
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(30, 3)), np.where(rng.uniform(size=30) < 0.5, -1.0, 1.0)
     squares = (x.T[:, :, None] - x.T[:, None]) ** 2
@@ -35,7 +23,7 @@ def test_plain_numpy_finds_the_factors_and_the_bound_of_the_package(plain_loop):
     problem = Problem(stack, stack.gram(), y, Priors(), Labels(1.0), 1.0)
     start = bemkl.init(problem, np.full(30, np.sqrt(2.0 / np.pi)))
     ours = maximize_elbo(bemkl, problem, start, LoopOptions(max_iter=N_SWEEPS, tol=0.0, accelerate=False))
-    plain = plain_loop.as_state(plain_loop.fit_plain(stack.kernels, y, N_SWEEPS), y)
+    plain = as_state(fit_plain(stack.kernels, y, N_SWEEPS), y)
     for name in ("dual", "intermediate", "readout"):
         ours_of, plain_of = getattr(ours.state, name), getattr(plain, name)
         assert_allclose(plain_of.mean, ours_of.mean, rtol=1e-8, atol=1e-8 * abs(ours_of.mean).max())
