@@ -108,6 +108,11 @@ def random_kernels(rng, n_samples, n_kernels, kind="smooth"):
     raise ValueError(kind)
 
 
+def samples_first(kernels):
+    """Return kernels, kernels first, as estimators take them."""
+    return np.moveaxis(kernels, 0, -1)
+
+
 def random_labels(rng, n_samples):
     """Return labels of both classes."""
     y = np.where(rng.random(n_samples) < 0.5, -1.0, 1.0)

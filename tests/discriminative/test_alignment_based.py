@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from helpers import SAME_FORMULA, assert_same, frozen, learn, random_kernels, random_labels
+from helpers import SAME_FORMULA, assert_same, frozen, learn, random_kernels, random_labels, samples_first
 from scipy.optimize import minimize
 
 from bayesmkl.discriminative.estimators.two_stage import AlignmentMKLClassifier, AlignmentMKLRegressor
@@ -32,10 +32,6 @@ def centered(kernels):
     size = kernels.shape[-1]
     H = np.eye(size) - 1.0 / size
     return H @ kernels @ H
-
-
-def samples_first(kernels):
-    return np.moveaxis(kernels, 0, -1)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -6,7 +6,7 @@ import dual_reference
 import numpy as np
 import pytest
 from dual_reference import problem, quadratics
-from helpers import assert_same, informed_target, learn, random_kernels, random_labels
+from helpers import assert_same, informed_target, learn, random_kernels, random_labels, samples_first
 from scipy.optimize import minimize, minimize_scalar
 
 from bayesmkl._numerics.convergence import Outcome
@@ -22,10 +22,6 @@ pytestmark = pytest.mark.heavy
 NORMS = [1.0, 1.1, 4.0 / 3.0, 2.0, 4.0, 8.0]
 TIGHT = 1e-6
 MACHINE = 2e-3  # scores of two solutions at a gap of TIGHT
-
-
-def samples_first(kernels):
-    return np.moveaxis(kernels, 0, -1)
 
 
 def lp_classifier(**parameters):

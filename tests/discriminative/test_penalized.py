@@ -6,7 +6,7 @@ import dual_reference
 import numpy as np
 import pytest
 from dual_reference import primal, problem, quadratics, squared_norm
-from helpers import SAME_FORMULA, assert_same, learn, random_kernels, random_labels
+from helpers import SAME_FORMULA, assert_same, learn, random_kernels, random_labels, samples_first
 from scipy.optimize import approx_fprime, minimize, minimize_scalar
 
 from bayesmkl._numerics.convergence import Outcome
@@ -24,10 +24,6 @@ from bayesmkl.kernels import Gaussian, KernelBank, Linear
 from bayesmkl.kernels.stacks.dense import DenseStack
 
 SOLVERS = ("spg", "pg")
-
-
-def samples_first(kernels):
-    return np.moveaxis(kernels, 0, -1)
 
 
 def gmkl_classifier(**parameters):

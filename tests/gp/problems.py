@@ -5,11 +5,14 @@ Likelihoods of outcomes with targets of every kind, and their log densities in m
 
 from __future__ import annotations
 
+from functools import partial
+
 import mpmath as mp
 import numpy as np
 from sklearn.metrics.pairwise import rbf_kernel
 
 from bayesmkl.gp.covariances import Additive, kernel_units
+from bayesmkl.gp.evidence import ep_evidence, laplace_evidence, mixture_evidence, student_evidence
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.outcomes import (
     BetaBinomial,
@@ -26,6 +29,14 @@ from bayesmkl.outcomes import (
 )
 
 NOTHING = np.zeros(0)
+# Iterations go on to the last digits, which differences look at.
+EP, MIXTURE = partial(ep_evidence, tol=1e-11), partial(mixture_evidence, tol=1e-13)
+LAPLACE, STUDENT = partial(laplace_evidence, tol=1e-12), partial(student_evidence, tol=1e-11)
+
+
+def label(value):
+    """Name a parameter of a test, also where it is a partial function."""
+    return getattr(getattr(value, "func", value), "__name__", value)
 
 
 def kernels(rng, n_samples=40, n_features=4):

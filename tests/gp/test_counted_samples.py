@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 import warnings
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from problems import KINDS, additive, differences_of, kernels, targets
+from problems import EP, KINDS, LAPLACE, MIXTURE, STUDENT, additive, differences_of, kernels, label, targets
 from scipy import integrate, sparse
 from sklearn import config_context
 from sklearn.model_selection import cross_validate
@@ -27,11 +26,7 @@ from bayesmkl.gp import (
     unknown_points,
 )
 from bayesmkl.gp.evidence import (
-    ep_evidence,
     exact_evidence,
-    laplace_evidence,
-    mixture_evidence,
-    student_evidence,
 )
 from bayesmkl.gp.reading import shares
 from bayesmkl.kernels import Linear
@@ -40,11 +35,6 @@ from bayesmkl.outcomes.base import repeated
 from bayesmkl.outcomes.numbers import near_the_median
 from bayesmkl.posterior import compare_loo, effect_table, relevance
 
-EP, MIXTURE = functools.partial(ep_evidence, tol=1e-11), functools.partial(mixture_evidence, tol=1e-13)
-LAPLACE, STUDENT = (
-    functools.partial(laplace_evidence, tol=1e-12),
-    functools.partial(student_evidence, tol=1e-11),
-)
 LOG_CONCAVE = [name for name in KINDS if name not in ("student-t", "gaussian", "logit")]
 CASES = [("gaussian", exact_evidence), ("student-t", MIXTURE)]
 CASES += [(name, LAPLACE) for name in LOG_CONCAVE]
@@ -52,10 +42,6 @@ CASES += [
     (name, EP) for name in ("probit", "ordinal", "offset", "negative-binomial", "beta-binomial", "weibull")
 ]
 FAST = Marginal(n_points=100, n_draws=100)
-
-
-def label(value):
-    return getattr(getattr(value, "func", value), "__name__", value)
 
 
 def problem(name, rng, n_samples=12):

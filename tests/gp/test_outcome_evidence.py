@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-import functools
-
 import numpy as np
 import pytest
-from problems import KINDS, LIKELIHOODS, TIMES, additive, differences_of, kernels, targets
+from problems import (
+    EP,
+    KINDS,
+    LAPLACE,
+    LIKELIHOODS,
+    MIXTURE,
+    STUDENT,
+    TIMES,
+    additive,
+    differences_of,
+    kernels,
+    label,
+    targets,
+)
 from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
 
-from bayesmkl.gp.evidence import (
-    ep_evidence,
-    exact_evidence,
-    laplace_evidence,
-    mixture_evidence,
-    student_evidence,
-)
+from bayesmkl.gp.evidence import ep_evidence, exact_evidence, student_evidence
 from bayesmkl.outcomes import Gaussian, StudentT
 
-EP, MIXTURE = functools.partial(ep_evidence, tol=1e-11), functools.partial(mixture_evidence, tol=1e-13)
-STUDENT = functools.partial(student_evidence, tol=1e-11)
-LAPLACE = functools.partial(laplace_evidence, tol=1e-12)
 OTHERS = [name for name in LIKELIHOODS if name != "student-t"]
 CASES = [("student-t", MIXTURE), ("student-t", STUDENT)]
 CASES += [
@@ -36,10 +38,6 @@ CASES += [
 CASES += [(name, LAPLACE) for name in OTHERS]
 CASES += [(name, EP) for name in ("ordinal", "offset", "poisson", "negative-binomial", "beta-binomial")]
 CASES += [pytest.param(name, EP, marks=pytest.mark.slow) for name in sorted(TIMES)]
-
-
-def label(value):
-    return getattr(getattr(value, "func", value), "__name__", value)
 
 
 def problem(name, rng, n_samples=14):
