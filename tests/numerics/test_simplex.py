@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from itertools import combinations, pairwise
+from itertools import combinations
 
 import numpy as np
 import pytest
-from helpers import SAME_FORMULA, assert_same
+from helpers import assert_same
 from scipy.optimize import brentq, lsq_linear, minimize
 
-from bayesmkl._numerics import simplex
 from bayesmkl._numerics.simplex import (
     lp_norm,
     project_lp_ball,
@@ -61,12 +60,6 @@ def test_projection_on_the_simplex_is_the_best_point_of_all_faces(rng, total):
         assert ((projection - point) ** 2).sum() == pytest.approx(best, rel=1e-12)
 
 
-def test_projection_on_the_simplex_keeps_its_points_and_ties():
-    inside = np.array([0.2, 0.5, 0.3])
-    assert_same(project_simplex(inside), inside, SAME_FORMULA)
-    assert_same(project_simplex(np.full(4, 9.0)), np.full(4, 0.25), SAME_FORMULA)
-
-
 def lp_projection_by_bisection(point, p_norm, radius):
     """Nested root finding, one multiplier outside and every entry inside."""
 
@@ -116,16 +109,6 @@ def test_projection_on_a_ball_satisfies_the_variational_inequality(rng, p_norm, 
 def test_points_of_the_ball_stay_and_negative_entries_become_zero(p_norm):
     point = np.array([0.1, -5.0, 0.3, 0.0])
     np.testing.assert_array_equal(project_lp_ball(point, p_norm), [0.1, 0.0, 0.3, 0.0])
-
-
-@pytest.mark.parametrize("p_norm", [1.1, 1.9, 3.0, 8.0])
-def test_thirty_newton_steps_are_enough_for_a_ball(rng, monkeypatch, p_norm):
-    """Bisection, which is there for safety, takes 50 to the last digit."""
-    points = [1e4 * np.append(rng.normal(size=5), 2.0) for _ in range(10)]
-    expected = [project_lp_ball(point, p_norm) for point in points]
-    monkeypatch.setattr(simplex, "MAX_NEWTON", 30)
-    for point, whole in zip(points, expected, strict=True):
-        assert_same(project_lp_ball(point, p_norm), whole, 1e-14)
 
 
 def test_lp_norm_of_large_values_does_not_overflow():
@@ -191,34 +174,6 @@ def test_the_residual_is_the_violation_of_the_optimality_conditions(rng):
     assert residual == pytest.approx((gradient @ weights - gradient.min()) / np.abs(linear).max())
     gap = value(matrix, linear, weights) - simplex_qp_by_enumeration(matrix, linear)
     assert gap <= residual * np.abs(linear).max() + 1e-12
-
-
-def on_the_way(monkeypatch):
-    """Record the points that the search passes."""
-    passed = []
-    step = simplex._step_on_support
-
-    def recorded(matrix, gradient, weights, support, how):
-        passed.append(step(matrix, gradient, weights, support, how))
-        return passed[-1]
-
-    monkeypatch.setattr(simplex, "_step_on_support", recorded)
-    return passed
-
-
-@pytest.mark.parametrize("kind", ["general", "positive", "duplicated"])
-def test_the_search_descends_inside_the_simplex(rng, monkeypatch, kind):
-    passed = on_the_way(monkeypatch)
-    for _ in range(20):
-        matrix, linear, _ = random_qp(rng, kind)
-        passed.clear()
-        solve_simplex_qp(matrix, linear)
-        values = [value(matrix, linear, point) for point in passed]
-        slack = 1e-10 * max(np.abs(matrix).max(), np.abs(linear).max())
-        assert all(after <= before + slack for before, after in pairwise(values))
-        for point in passed:
-            assert point.min() >= 0.0
-            assert point.sum() == pytest.approx(1.0, abs=1e-14)
 
 
 def test_simplex_qp_follows_a_permutation_and_a_change_of_units(rng):
