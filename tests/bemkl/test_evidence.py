@@ -200,8 +200,6 @@ def test_search_equals_separate_fits(table):
     assert best.predict(X[:3]).shape == (3,)
     assert not hasattr(model, "elbo_")
     assert model.kernels is None
-    first = str(found).splitlines()[2]
-    assert f"{found.best_elbo_:.2f}" in first
     assert all(str(bank) in str(found) for bank in banks)
 
 
@@ -214,10 +212,6 @@ def test_parameters_of_pipelines_and_banks(table):
     assert sorted(found.table["n_kernels"]) == [1, 1, 1, 2]
     again = model.set_params(**found.best_params_).fit(X, y)
     assert again[-1].elbo_ == found.best_elbo_
-    text = str(found)
-    assert text.startswith("Evidence lower bound of 4 candidates, in nats\n")
-    assert "error" not in text
-    assert len(text.splitlines()) == 6
 
 
 def test_arguments_of_fit_reach_the_candidates(rng):
@@ -251,8 +245,6 @@ def test_one_failing_candidate_is_recorded(table):
     assert np.isnan(failed["elbo"])
     assert np.isnan(failed["difference"])
     assert "no such kernel" in str(found)
-    assert failed["error"][:59] + "…" in str(found)
-    assert failed["error"][:61] not in str(found)
     assert found.best_params_["kernels"] is grid["kernels"][0]
 
 
@@ -274,12 +266,6 @@ def test_one_warning_for_all_that_did_not_converge(table):
     assert [w.category for w in caught] == [ConvergenceWarning]
     assert "2 of 3 candidates did not converge" in str(caught[0].message)
     assert found.table["converged"].tolist() == [True, False, False]
-    shown = [line.split() for line in str(found).splitlines()[1:]]
-    place = shown[0].index("converged") - len(shown[0])  # counted from the end: priors are of several words
-    assert [row[place] for row in shown[1:]] == ["yes", "no", "no"]
-    for name in ("elbo", "difference"):
-        place = shown[0].index(name) - len(shown[0])
-        assert [row[place] for row in shown[1:]] == [f"{value:.2f}" for value in found.table[name]]
 
 
 # ------------------------------------------------------------------------------------------------------ refusals

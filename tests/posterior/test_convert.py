@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 
 import arviz_plots
@@ -432,14 +431,3 @@ def test_other_library_forest_plot_draws_every_kernel(binary_model):
     pyplot.close("all")
     assert drawn is not None
     assert {str(name) for name in binary_model.kernel_names_} <= labels
-
-
-@pytest.mark.skipif(sys.version_info < (3, 12), reason="arviz 1.x needs Python 3.12")
-def test_other_library_arviz_itself(binary_model):
-    arviz = pytest.importorskip("arviz", reason="arviz joins what is installed here")
-    tree = to_datatree(binary_model, 100, random_state=0)
-    table = arviz.summary(tree, var_names=["kernel_weights"], ci_prob=0.94, kind="stats")
-    assert len(table) == len(binary_model.kernel_names_)
-    assert (arviz.loo, arviz.compare) == (arviz_stats.loo, arviz_stats.compare)
-    for name in ("plot_prior_posterior", "plot_ppc_dist", "plot_ppc_pit", "plot_ppc_pava"):
-        assert getattr(arviz, name) is getattr(arviz_plots, name)  # which the tests above call

@@ -77,13 +77,6 @@ def test_kernel_plot_of_draws_shows_their_quantiles(binary_model):
     np.testing.assert_allclose(ends, np.quantile(weights[:, k], [0.03, 0.97]))
 
 
-def test_elbo_plot_says_when_it_did_not_converge(features, bank):
-    model = BEMKLClassifier(bank, max_iter=7, tol=0.0, intermediate_scale=1.0).fit(
-        features, features["größe"] > 0
-    )
-    assert plot_elbo(model).get_title(loc="left").startswith("Not converged after 7 sweeps")
-
-
 def test_reliability_plot_shows_the_bins(rng):
     p = rng.uniform(size=200)
     y = rng.uniform(size=200) < p

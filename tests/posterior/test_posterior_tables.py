@@ -58,13 +58,6 @@ def test_kernel_table_agrees_with_scipy(binary_model):
     assert table["view"].tolist() == binary_model.kernel_bank_.kernel_views_
 
 
-def test_most_important_kernel_comes_first(binary_model):
-    table = kernel_table(binary_model, shares=True)
-    assert table["explained"].is_monotonic_decreasing
-    assert table["view"].iloc[0] == "größe"
-    assert table["share"].sum() == pytest.approx(1.0)
-
-
 def test_share_interval_is_that_of_the_beta_distribution():
     mean, std = np.array([0.2, 0.03]), np.array([0.05, 0.02])
     lower, upper = share_interval(mean, std, 0.03)
@@ -158,21 +151,6 @@ def test_intervals_of_draws_are_their_quantiles(gibbs_model, gibbs_several_model
     members = np.array(gibbs_model.kernel_bank_.kernel_views_) == "größe"
     assert views.loc["größe", "share"] == pytest.approx(shares[:, members].sum(axis=1).mean())
     assert len(kernel_table(gibbs_several_model)) == 18
-
-
-def test_tables_say_what_made_their_intervals(binary_model, gibbs_model):
-    assert kernel_table(binary_model).attrs["inference"] == "vb"
-    assert "too narrow" in kernel_table(binary_model, 0.5).attrs["intervals"]
-    assert kernel_table(binary_model).attrs["share_intervals"].startswith("Beta")
-    assert kernel_table(gibbs_model).attrs == {
-        "inference": "gibbs",
-        "ci_prob": 0.94,
-        "intervals": "of the posterior, by Gibbs sampling: not converged",
-        "share_intervals": "quantiles of the draws",
-        "caption": "effect: standard deviation over 40 training rows of what a kernel adds, in standard deviations "
-        "of a probit; explained: its part of the variance of score and noise on that scale; 94 % intervals.",
-    }
-    assert view_table(gibbs_model, 0.5, n_draws=50).attrs["ci_prob"] == 0.5
 
 
 def test_precomputed_kernels_of_a_sampled_model(features, gibbs_model):
