@@ -46,18 +46,6 @@ def fitted(wdbc):
 # ------------------------------------------------------------------------------------------------- equivalences
 
 
-def test_degenerate_bank_and_precomputed_stack_agree(wdbc, fitted):
-    X, y = wdbc
-    bank = clone(BANK)
-    model = BEMKLClassifier("precomputed", intermediate_scale=1.0).fit(bank.fit_transform(X[:100]), y[:100])
-    rows = bank.transform(X[100:])
-    np.testing.assert_allclose(model.kernel_weights_, fitted.kernel_weights_, rtol=1e-10)
-    np.testing.assert_allclose(
-        model.predict_proba(rows), fitted.predict_proba(X[100:]), rtol=1e-9, atol=1e-12
-    )
-    assert list(model.kernel_names_[:2]) == ["kernel 0", "kernel 1"]
-
-
 def test_other_library_cross_validation_slices_a_precomputed_stack(wdbc):
     X, y = wdbc
     X, y = X[:90], y[:90]
@@ -152,13 +140,6 @@ def test_monte_carlo_shares_of_one_draw():
     parts = model.kernel_weights_[:, None] * (model.kernel_bank_.train_stack() @ model.dual_coef_)
     expected = parts.std(axis=1) / parts.std(axis=1).sum()
     np.testing.assert_allclose(model.kernel_shares_, expected, atol=4.0 * model.kernel_shares_std_.max())
-
-
-def test_degenerate_one_kernel_has_all_of_the_share(wdbc):
-    X, y = wdbc
-    model = BEMKLClassifier(KernelBank(Linear()), intermediate_scale=1.0).fit(X, y)
-    np.testing.assert_allclose(model.kernel_shares_, [1.0])
-    np.testing.assert_allclose(model.kernel_shares_std_, [0.0], atol=1e-12)
 
 
 def test_calibration_paper_rule_is_narrower(wdbc, fitted):

@@ -50,12 +50,6 @@ def test_gamma_bound_against_integration_and_scipy_entropy(prior, concentration)
     np.testing.assert_allclose(found, expected, rtol=1e-8)
 
 
-def test_gamma_bound_of_the_prior_itself_is_zero():
-    for prior in PRIORS[:3]:
-        factor = Gamma(prior.concentration, np.full(4, prior.rate))
-        np.testing.assert_allclose(factor.bound(prior), 0.0, atol=1e-12)
-
-
 def test_gaussian_entropy_and_moments_against_scipy(rng):
     factor = random_gaussian(rng, 5)
     np.testing.assert_allclose(factor.entropy, stats.multivariate_normal(factor.mean, factor.cov).entropy())

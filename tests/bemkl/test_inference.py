@@ -134,17 +134,6 @@ def test_same_seed_same_draws(classifier, wdbc):
     assert np.abs(other.posterior_.dual - classifier.posterior_.dual).max() > 0.1
 
 
-def test_several_classes_are_several_models(wdbc):
-    X, _ = wdbc
-    y = np.digitize(X[:N_TRAIN, 0], [-0.5, 0.5])
-    model = fit(BEMKLClassifier(BANK, multiclass="one-versus-all", **SHORT), X[:N_TRAIN], y)
-    assert len(model.posterior_) == len(model.sample_stats_) == 3
-    assert model.kernel_shares_.shape == (3, 3)
-    np.testing.assert_array_equal(model.target_, np.where(y == np.arange(3)[:, None], 1.0, -1.0))
-    np.testing.assert_allclose(model.predict_proba(X[N_TRAIN:]).sum(axis=1), 1.0)
-    assert np.mean(model.predict(X[:N_TRAIN]) == y) > 0.9
-
-
 @pytest.mark.slow  # `test_samplers` has NUTS through the estimator against the exact posterior of four samples
 def test_nuts_agrees_with_gibbs_on_real_data(classifier, wdbc):
     X, y = wdbc

@@ -1,4 +1,4 @@
-"""Tasks with related kernel weights: equations, limits, equivariance, NumPy against JAX, prediction, recovery."""
+"""Tasks with related kernel weights: equations, limits, NumPy against JAX, prediction, recovery."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from helpers import (
     SAME_FORMULA,
-    SAME_ITERATION,
     TaskPriors,
     assert_monte_carlo,
     assert_same,
@@ -284,27 +283,6 @@ def test_one_task_is_the_model_of_one_task(rng, kind):
     alone = fit_alone(problem.tasks[0], priors, priors.kernel, PLAIN)
     assert_same_task(found.state, 0, alone.state, 1e-6)
     assert_same(found.state.kernel_precision.rate, alone.state.kernel_precision.rate, 1e-6)
-
-
-def test_equivariance_under_permuted_tasks_samples_and_kernels(rng):
-    problem, start = random_problem(rng, ("labels", "targets", "labels", "targets"))
-    plain = maximize_elbo(multitask, problem, start, PLAIN)
-    tasks, order, moved_tasks = rng.permutation(4), rng.permutation(N_KERNELS), []
-    for t in tasks:
-        task = problem.tasks[t]
-        samples = rng.permutation(len(task.y))
-        kernels = task.stack.kernels[np.ix_(order, samples, samples)]
-        kind = "labels" if not task.outcome.has_noise else "targets"
-        moved_tasks.append(task_of(kind, kernels, task.y[samples]))
-    moved = problem._replace(tasks=tuple(moved_tasks))
-    result = maximize_elbo(multitask, moved, start_of(moved), PLAIN)
-    assert_same(result.elbo_history, plain.elbo_history, SAME_ITERATION)
-    readout = np.concatenate([[0], 1 + order])
-    assert_same(result.state.readout.mean, plain.state.readout.mean[np.ix_(tasks, readout)], SAME_ITERATION)
-    cov = plain.state.readout.cov[np.ix_(tasks, readout, readout)]
-    assert_same(result.state.readout.cov, cov, SAME_ITERATION)
-    common = plain.state.readout.common
-    assert_same(result.state.readout.common.cov, common.cov[np.ix_(order, order)], SAME_ITERATION)
 
 
 def test_numpy_and_jax_agree_after_thirty_sweeps(rng):

@@ -171,28 +171,6 @@ def test_start_from_a_posterior_and_random_starts(rng):
 # ---------------------------------------------------------------------------------------------------- attributes
 
 
-@BOTH
-def test_attributes_are_those_of_the_posterior(rng, kind):
-    X, y = make(kind, rng)
-    model = ESTIMATORS[kind](BANK, **PAPER).fit(X, y)
-    readout = model.posterior_.readout
-    np.testing.assert_array_equal(model.kernel_weights_, readout.mean[:, 1:])
-    np.testing.assert_allclose(model.kernel_weights_std_**2, readout.cov.diagonal(axis1=1, axis2=2)[:, 1:])
-    np.testing.assert_array_equal(model.common_kernel_weights_, readout.common.mean)
-    assert model.task_spread_ == pytest.approx(float(model.posterior_.task_precision.mean) ** -0.5)
-    assert model.kernel_shares_.shape == model.kernel_shares_std_.shape == (3, 3)
-    np.testing.assert_allclose(model.kernel_shares_.sum(axis=1), 1.0)
-    assert (model.kernel_shares_.argmax(axis=1) == 0).all()
-    assert 0.0 < model.task_influence_.sum() < 1.0
-    assert [part.tolist() for part in model.task_samples_] == [
-        np.flatnonzero(np.isfinite(column)).tolist() for column in y.T
-    ]
-    assert model.kernel_names_.tolist() == ["linear · a", "linear · b", "linear · c"]
-    again = clone(model).set_params(relation="separate").fit(X, y)
-    model.set_params(relation="separate").fit(X, y)
-    assert vars(again).keys() == vars(model).keys()  # nothing of the first fit is left
-
-
 def test_classes_of_each_task_and_marks_of_missing_labels(rng):
     X, y = make("labels", rng)
     numbers = BEMKLMultitaskClassifier(BANK, **PAPER).fit(X, y)

@@ -6,15 +6,12 @@ import numpy as np
 import pytest
 from helpers import assert_same
 from sklearn.base import clone
-from sklearn.model_selection import cross_val_predict
 
 from bayesmkl import BEMKLClassifier, BEMKLRegressor, load_model, save_model
 from bayesmkl._estimator import base as storage_module
 from bayesmkl.bemkl import VB, BEMKLMultitaskRegressor, Storage
-from bayesmkl.datasets import load_wdbc, open_rows
-from bayesmkl.discriminative import UniformMKLClassifier
+from bayesmkl.datasets import load_wdbc
 from bayesmkl.kernels import Gaussian, KernelBank, Linear, Polynomial
-from bayesmkl.posterior import to_datatree
 
 SWEEPS = {"max_iter": 20, "tol": 0.0, "inference": VB(accelerate=False)}
 AUTO = Storage(backend="numpy")
@@ -145,28 +142,6 @@ def test_unlabeled_samples_in_every_storage(wdbc):
         np.testing.assert_array_equal(model.transduction_, models[0].transduction_)
 
 
-def test_rows_that_are_read_in_blocks_give_the_model_of_the_array(wdbc, tmp_path):
-    X, y = wdbc
-    np.save(tmp_path / "X.npy", X)
-    rows = open_rows(tmp_path / "X.npy")
-    model = BEMKLClassifier(bank(landmarks=X[:9]), storage=AUTO, **SWEEPS, intermediate_scale=1.0)
-    expected, found = clone(model).fit(X, y), clone(model).fit(rows, y)
-    assert found.storage_ == "streamed"
-    assert_same(found.kernel_weights_, expected.kernel_weights_, 1e-9)
-    assert_same(found.predict_proba(rows), expected.predict_proba(X), 1e-9)
-    assert_same(found.predict_proba(X[:5]), expected.predict_proba(X[:5]), 1e-9)
-    with pytest.raises(ValueError, match="read in blocks: the model has no training samples"):
-        to_datatree(found)
-    with pytest.raises(ValueError, match="`landmarks` must be given where `X` is read in blocks"):
-        BEMKLClassifier(bank(), intermediate_scale=1.0).fit(rows, y)
-    with pytest.raises(ValueError, match='`storage` must be "auto" or "streamed" for rows that are read in'):
-        clone(model).set_params(storage="dense").fit(rows, y)
-    with pytest.raises(ValueError, match="`X` must be an array or a DataFrame for UniformMKLClassifier"):
-        UniformMKLClassifier(bank()).fit(rows, y)
-    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
-        clone(model).fit(rows, y[:50])
-
-
 def test_a_compressed_model_keeps_its_factors_in_its_file(wdbc, tmp_path):
     X, y = wdbc
     model = BEMKLClassifier(
@@ -176,21 +151,6 @@ def test_a_compressed_model_keeps_its_factors_in_its_file(wdbc, tmp_path):
     loaded = load_model(tmp_path / "m.skops")
     np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
     assert len(loaded.training_factors_.order) == model.n_kernels_in_
-
-
-def test_storage_passes_through_cross_validation(wdbc):
-    X, y = wdbc
-    expected, found = (
-        cross_val_predict(
-            BEMKLClassifier(bank(), storage=Storage(name, "numpy"), **SWEEPS, intermediate_scale=1.0),
-            X,
-            y,
-            cv=2,
-            method="predict_proba",
-        )
-        for name in ("dense", "compressed")
-    )
-    assert_same(found, expected, 1e-6)
 
 
 def test_a_large_fit_is_refused_before_it_starts(wdbc, monkeypatch):

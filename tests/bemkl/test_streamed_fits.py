@@ -17,6 +17,7 @@ from bayesmkl.discriminative import EasyMKLClassifier
 from bayesmkl.kernels import Gaussian, Laplacian, Linear
 from bayesmkl.kernels.stacks import streamed
 from bayesmkl.kernels.stacks.streamed import StreamedStack
+from bayesmkl.posterior import to_datatree
 
 SAME = 1e-9  # relative to the largest entry, after sweeps that carry the rounding of other sums along
 N = 90
@@ -132,7 +133,7 @@ def test_models_of_files_do_not_keep_samples(file, tmp_path):
     np.testing.assert_array_equal(loaded.predict_proba(rows), model.predict_proba(rows))
     for one in (model, loaded):
         with pytest.raises(ValueError, match="`X` was read in blocks: the model has no training samples"):
-            one._training_stack()
+            to_datatree(one)
 
 
 def test_rows_of_files_are_for_numpy(file):
