@@ -7,7 +7,6 @@ import pytest
 from cases import squared_hinge_scores
 from helpers import assert_same
 from scipy.linalg import eigvalsh
-from sklearn.datasets import load_iris
 from sklearn.svm import SVC, SVR
 
 from bayesmkl import KernelBank
@@ -384,22 +383,6 @@ def test_cross_validation_takes_a_class_of_a_single_sample(rng):
 
 
 # ------------------------------------------------------------------------------------- several classes, solvers
-
-
-def test_several_classes_vote_one_against_the_rest():
-    data = load_iris()
-    X, y = data.data[::2], data.target[::2]
-    model = ld_mkl(bank_of_views(FUNCTIONS[:2])).fit(X, y)
-    scores = model.decision_function(data.data[1::2])
-    for k in range(3):
-        one = ld_mkl(bank_of_views(FUNCTIONS[:2])).fit(X, y == k)
-        assert_same(scores[:, k], one.decision_function(data.data[1::2]), 1e-12)
-        np.testing.assert_array_equal(model.gates_[k], one.gates_)
-        np.testing.assert_array_equal(model.retrained_[k], one.retrained_)
-        np.testing.assert_array_equal(model.dual_coef_[k], one.dual_coef_)
-    assert model.score(data.data[1::2], data.target[1::2]) > 0.9
-    assert model.intercept_.shape == (3, 2)
-    assert model.gating_matrix(X[:4], None, 0).shape == (3, 4, 75)
 
 
 def test_multiplicative_weights_train_the_squared_hinge(rng):

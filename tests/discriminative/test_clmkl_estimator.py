@@ -12,7 +12,6 @@ from sklearn.cluster import KMeans
 from sklearn.svm import SVC
 
 from bayesmkl import KernelBank
-from bayesmkl._numerics.convergence import Outcome
 from bayesmkl.datasets import load_iris
 from bayesmkl.discriminative import CLMKLClassifier, LpMKLClassifier
 from bayesmkl.discriminative.estimators import clmkl
@@ -46,23 +45,6 @@ def iris():
 def kernels_of(model, X):
     """Kernels of rows against the training samples, kernels last."""
     return model.kernel_bank_.transform(X)
-
-
-# ---------------------------------------------------------------------------------------------- degenerate cases
-
-
-@pytest.mark.parametrize("multiclass", ["one-versus-rest", "shared"])
-@pytest.mark.parametrize(
-    ("clusters", "scale"), [({"n_clusters": 1}, 1.0), ({"n_clusters": 3, "tau": 0.0}, 3.0)]
-)
-def test_degenerate_clusters_give_lp_mkl(iris, multiclass, clusters, scale):
-    X, y, X_test, _ = iris
-    shared = {"p_norm": 1.5, "multiclass": multiclass, "tol": 1e-6}
-    model = CLMKLClassifier(BANK, C=2.0 * scale, **clusters, **shared).fit(X, y)
-    reference = LpMKLClassifier(BANK, C=2.0, **shared).fit(X, y)  # on kernels that are `scale` times as large
-    assert_same(model.decision_function(X_test), reference.decision_function(X_test), 5e-3)
-    for r in range(model.memberships_.shape[1]):
-        assert_same(model.kernel_weights_[..., r, :], reference.kernel_weights_, 1e-2)
 
 
 # ------------------------------------------------------------------------------------- gates, kernels and scores
@@ -173,37 +155,6 @@ def test_shared_weights_are_best_for_all_classes_together(iris):
             values.append(np.abs(v).sum() - 0.5 * v @ kernel[np.ix_(svm.support_, svm.support_)] @ v)
     assert shared.objective_history_[-1] <= np.sum(np.reshape(values, (3, 3)), axis=1).min() * (1.0 + 1e-4)
     np.testing.assert_array_equal(own.memberships_, shared.memberships_)
-
-
-def test_attributes_and_their_certificate(sides):
-    X, y, *_ = sides
-    model = CLMKLClassifier(EACH, n_clusters=2, p_norm=1.0, tol=1e-4).fit(X, y)
-    np.testing.assert_allclose(model.kernel_weights_.sum(axis=1), 1.0)
-    assert 0.0 <= model.duality_gap_ <= 1e-4 * model.objective_history_[-1]
-    assert model.outcome_ is Outcome.CONVERGED
-    assert model.n_iter_ == len(model.objective_history_)
-    assert isinstance(model.intercept_, float)
-    weights = model.kernel_weights_
-    assert model.n_active_kernels_ == (weights > 1e-6 * weights.max()).any(axis=0).sum() < 4
-    np.testing.assert_array_equal(model.support_, np.flatnonzero(model.dual_coef_))
-    assert model.support_fraction_ == len(model.support_) / 100
-
-
-# ----------------------------------------------------------------------------------- stacks, blocks, clipping
-
-
-def test_clipped_kernels_are_those_that_are_clustered(sides):
-    X, y, X_test, _ = sides
-    bank = KernelBank([lambda A, B: np.tanh(A @ B.T - 1.0), Linear()], normalize=None)
-    with pytest.raises(ValueError, match="indefinite"):
-        CLMKLClassifier(bank).fit(X, y)
-    model = CLMKLClassifier(bank, indefinite="clip").fit(X, y)
-    values, vectors = np.linalg.eigh(np.tanh(X @ X.T - 1.0))
-    clipped = (vectors * np.maximum(values, 0.0)) @ vectors.T
-    gamma = [model.gating_matrix(None, None, m) for m in range(2)]
-    assert_same(model.combined_kernel(X), gamma[0] * clipped + gamma[1] * (X @ X.T), 1e-8)
-    assert_same(model.memberships(X), model.memberships_, 1e-8)
-    assert np.isfinite(model.decision_function(X_test)).all()
 
 
 # ------------------------------------------------------------------------------------- multiplicative weights

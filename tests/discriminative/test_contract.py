@@ -1,4 +1,4 @@
-"""scikit-learn's contract for every discriminative estimator, on banks and on stacks; bad input; calibration."""
+"""What every discriminative estimator promises: banks and stacks agree, attributes, bad input, calibration."""
 
 from __future__ import annotations
 
@@ -12,10 +12,8 @@ from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import brier_score_loss, log_loss
-from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold, cross_val_predict, cross_val_score
-from sklearn.pipeline import make_pipeline
+from sklearn.model_selection import KFold, StratifiedKFold, cross_val_predict, cross_val_score
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from bayesmkl import KernelBank, load_model, save_model
 from bayesmkl._numerics.convergence import Outcome
@@ -23,45 +21,13 @@ from bayesmkl.datasets import load_iris, load_wdbc
 from bayesmkl.kernels import Gaussian, Linear
 
 SUPERVISED = [*CLASSIFIERS, *REGRESSORS]
-NOT_PSD = 'passes an indefinite matrix as kernels, which is refused unless `indefinite` is "clip"'
-FEATURES = (
-    "passes features where kernels are needed; OneClassSVM(kernel='precomputed') fails it for the same reason"
-)
-EXPECTED = {"check_positive_only_tag_during_fit": NOT_PSD, "check_estimators_dtypes": NOT_PSD}
-# On stacks all estimators share one way from `X` to kernels; these have something of their own on it.
-ON_STACKS = [
-    "UniformMKLClassifier",
-    "UniformMKLRegressor",
-    "LapMKLClassifier",
-    "MWUMKLClassifier",
-    "PrimalMKLOneClass",
-    "LDMKLClassifier",
-    "SAMKLClassifier",
-]
-OUTLIERS = {"check_outliers_fit_predict": FEATURES, "check_outliers_train": FEATURES}
 
 quietly = [
     pytest.mark.filterwarnings("ignore::bayesmkl.kernels.KernelQualityWarning"),
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
-    pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning"),
     pytest.mark.filterwarnings("ignore:The least populated class"),
 ]
 pytestmark = [*quietly, pytest.mark.heavy]
-
-
-@pytest.mark.parametrize("name", ON_STACKS)
-def test_contract_scikit_learn(name):
-    """On stacks; those of all estimators as they are by default are in `tests/test_defaults.py`."""
-    expected = EXPECTED | (OUTLIERS if name.endswith("OneClass") else {})
-    if name == "UniformMKLClassifier":  # the only one of them that takes weights
-        expected |= {"check_classifiers_one_label_sample_weights": NOT_PSD}
-    for estimator, check in estimator_checks_generator(quick(name, "precomputed"), legacy=True):
-        kind = check.func.__name__
-        if kind in expected:
-            with pytest.raises((ValueError, AssertionError)):
-                check(estimator)
-        elif kind != "check_array_api_input":  # skips without a setting of SciPy
-            check(estimator)
 
 
 @pytest.fixture(scope="module")
@@ -110,17 +76,6 @@ def test_saved_models_predict_the_same_also_with_clipped_kernels(wdbc, name, tmp
     np.testing.assert_array_equal(loaded.predict(stack), model.predict(stack))
     np.testing.assert_array_equal(loaded.kernel_weights_, model.kernel_weights_)
     assert loaded.outcome_ == model.outcome_
-
-
-def test_contract_grid_search_over_the_bank_in_a_pipeline(wdbc):
-    X, y = wdbc
-    model = make_pipeline(StandardScaler(), quick("SimpleMKLClassifier"))
-    grid = {
-        "simplemklclassifier__kernels__normalize": ["spherical", None],
-        "simplemklclassifier__C": [0.01, 1.0],
-    }
-    search = GridSearchCV(model, grid, cv=2, scoring="roc_auc", error_score="raise").fit(X, y)
-    assert len(set(search.cv_results_["mean_test_score"])) > 2
 
 
 # ---------------------------------------------------------------------------------------------------- attributes

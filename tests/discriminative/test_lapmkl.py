@@ -13,7 +13,7 @@ from sklearn.datasets import make_moons
 from sklearn.model_selection import cross_val_score
 from sklearn.svm import SVC
 
-from bayesmkl.discriminative import LapMKLClassifier, PrimalMKLClassifier
+from bayesmkl.discriminative import LapMKLClassifier
 from bayesmkl.discriminative.graph import knn_laplacian
 from bayesmkl.discriminative.primal.primalmkl import Graph, LapMKLOptions, deform, fit_lapmkl, share
 from bayesmkl.discriminative.primal.solve import SquaredHinge
@@ -355,22 +355,6 @@ def test_scores_of_new_rows_by_the_printed_sum(rng, solver):
     np.testing.assert_allclose(model.decision_function(rows), expected, rtol=1e-10)
     combined = rows @ model.kernel_weights_
     np.testing.assert_allclose(model.combined_kernel(rows), combined, rtol=1e-12)
-
-
-@pytest.mark.parametrize("solver", ["deformed", "paper"])
-@pytest.mark.parametrize("without", ["price", "edges"])
-def test_without_the_graph_it_is_primalmkl_on_labeled_rows(solver, without):
-    X, y, partly = moons(n_labeled=10)
-    graph = {"gamma_intrinsic": 0.0} if without == "price" else {"laplacian": np.zeros((80, 80))}
-    options = {"kernels": "precomputed", "p_norm": 2.0, "tol": 1e-7}
-    model = LapMKLClassifier(gamma_ambient=0.1, solver=solver, unlabeled_label=-1, **graph, **options)
-    model.fit(stack_of(X), partly)
-    labeled = partly != -1
-    supervised = PrimalMKLClassifier(reg=0.1, **options).fit(stack_of(X[labeled]), y[labeled])
-    assert model.objective_history_[-1] == pytest.approx(supervised.objective_history_[-1], rel=1e-6)
-    np.testing.assert_allclose(model.kernel_weights_, supervised.kernel_weights_, atol=1e-3)
-    expected = supervised.decision_function(stack_of(X[labeled], X))
-    np.testing.assert_allclose(model.decision_function(stack_of(X)), expected, atol=1e-3)
 
 
 def euclidean(X):

@@ -134,16 +134,6 @@ def test_objective_never_rises_over_accepted_steps(rng, gating, inner, solver):
     assert 0.0 <= result.duality_gap <= 1e-2 * exact
 
 
-def test_one_kernel_under_softmax_is_the_support_vector_classifier(rng):
-    problem = make(rng, n_kernels=1)
-    result = problem.fit(LMKLOptions(inner_tol=1e-6))
-    svm = SVC(kernel="precomputed", C=2.0, tol=1e-6).fit(problem.stack.kernels[0], problem.target)
-    assert_same(problem.predict(result), svm.decision_function(problem.stack.kernels[0]), 1e-5)
-    np.testing.assert_array_equal(np.flatnonzero(result.signed_dual), np.sort(svm.support_))
-    assert result.outcome is Outcome.CONVERGED
-    assert result.n_solves == 1
-
-
 @pytest.mark.parametrize(("gating", "share"), [("softmax", 1 / 9), ("sigmoid", 1 / 4), ("group", 1 / 9)])
 def test_start_at_zero_is_a_svm_on_the_sum_of_kernels(rng, gating, share):
     problem = make(rng, gating)

@@ -70,21 +70,6 @@ def test_other_library_multiplicative_weights_are_the_svm_with_squared_hinge(rng
     np.testing.assert_allclose(model.decision_function(X), expected, atol=0.05 * np.abs(expected).max())
 
 
-@pytest.mark.parametrize("svm", ["libsvm", "mwu"])
-def test_identity_solvers_see_the_same_kernels_from_a_bank_and_from_a_stack(rng, svm):
-    X, y = classes(rng)
-    rows = rng.normal(size=(5, 3))
-    parameters = {"svm": svm, "mwu_epsilon": 0.1, "tol": 1e-2}
-    whole = fit(X, y, **parameters)
-    stack, new = (np.moveaxis(whole.kernel_bank_.evaluate(part), 0, -1) for part in (X, rows))
-    sliced = fit(stack, y, kernels="precomputed", gate_features=X, **parameters)
-    assert_same(sliced.decision_function(new, gate_features=rows), whole.decision_function(rows), 1e-6)
-    assert_same(sliced.gates(new, gate_features=rows), whole.gates(rows), 1e-6)
-    assert_same(sliced.combined_kernel(new, gate_features=rows), whole.combined_kernel(rows), 1e-6)
-    own = sliced.gating_matrix(new, None, 0, gate_features=rows)
-    assert_same(own, whole.gating_matrix(rows, None, 0), 1e-6)
-
-
 def test_degenerate_several_classes_are_one_model_each(rng):
     X, y = classes(rng, n_classes=3)
     model = fit(X, y)

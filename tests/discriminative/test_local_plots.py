@@ -14,7 +14,6 @@ from scipy.spatial.distance import pdist
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.svm import SVC
 
 from bayesmkl import KernelBank
 from bayesmkl._utils.axes import COLORS
@@ -109,13 +108,6 @@ def test_every_classifier_is_drawn_with_its_support_points_circled(name):
     circles = np.asarray(scatter(ax, "support point").get_offsets())
     np.testing.assert_array_equal(circles, X[model.support_])
     assert ax.get_title(loc="left") == f"{name}: {len(model.support_)} support points of {len(X)}"
-
-
-def test_circles_are_the_support_vectors_of_the_mean_kernel(fitted):
-    kernel = BANK.fit_transform(X).mean(axis=2)
-    svm = SVC(kernel="precomputed", tol=1e-8).fit(kernel, Y)
-    circles = scatter(plot_decision(fitted["uniform"], X, Y, resolution=12), "support point").get_offsets()
-    np.testing.assert_array_equal(np.asarray(circles), X[np.sort(svm.support_)])
 
 
 @pytest.mark.parametrize("name", ["uniform", "lmkl"])

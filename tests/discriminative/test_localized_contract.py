@@ -9,12 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 from cases import LOCALIZED
-from sklearn.model_selection import GridSearchCV, KFold, cross_val_predict
 
 from bayesmkl import KernelBank, load_model, save_model
 from bayesmkl._estimator import base as estimator_base
 from bayesmkl.datasets import load_iris, load_wdbc
-from bayesmkl.discriminative import GroupGating, SimpleMKLClassifier, SMOMKLClassifier, UniformMKLClassifier
+from bayesmkl.discriminative import GroupGating, SimpleMKLClassifier, SMOMKLClassifier
 from bayesmkl.kernels import Gaussian, Linear, Polynomial
 
 pytestmark = [
@@ -124,24 +123,6 @@ def test_gates_at_training_samples_are_those_of_new_rows_that_equal_them(data, f
         np.testing.assert_allclose(model.gates(X[:N_TRAIN]), model.gates_, atol=1e-9)
 
 
-@pytest.mark.parametrize("name", ["LMKLClassifier", "CLMKLClassifier", "SwMKLClassifier", "SAMKLClassifier"])
-def test_degenerate_one_kernel_is_the_svm_on_it(data, name):
-    X, y = data
-    bank = KernelBank(Gaussian(width=2))
-    more = (
-        {"max_switches": 0}
-        if name == "SAMKLClassifier"
-        else {"tau": 0.0, "n_clusters": 1}
-        if name[0] == "C"
-        else {}
-    )
-    model = LOCALIZED[name](bank, C=2.0, tol=1e-5, **more).fit(X[:N_TRAIN], y[:N_TRAIN])
-    svm = UniformMKLClassifier(bank, C=2.0, tol=1e-5).fit(X[:N_TRAIN], y[:N_TRAIN])
-    expected = svm.decision_function(X)
-    np.testing.assert_allclose(model.decision_function(X), expected, atol=2e-3 * np.abs(expected).max())
-    np.testing.assert_allclose(model.gates(X), 1.0, atol=1e-9)
-
-
 def test_global_methods_have_gates_too(data):
     X, y = data
     model = SimpleMKLClassifier(BANK).fit(X[:N_TRAIN], y[:N_TRAIN])
@@ -242,17 +223,3 @@ def test_precomputed_kernels_with_features_are_the_bank(data, name):
     np.testing.assert_allclose(stack.gates_, bank.gates_, atol=2e-2)
     score = bank.score(X[N_TRAIN:], y[N_TRAIN:])
     assert stack.score(new, y[N_TRAIN:], **more_new) == pytest.approx(score, abs=0.03)
-
-
-@pytest.mark.parametrize("name", ["CLMKLClassifier", "SwMKLClassifier", "LDMKLClassifier", "SAMKLClassifier"])
-def test_stacks_go_through_cross_validation(data, name):
-    X, y = data
-    plain = KernelBank([Gaussian(width=2), Linear()], normalize=None)
-    folds = KFold(3, shuffle=True, random_state=0)
-    own = {"gate_kernel": "own"} if name in ("SwMKLClassifier", "LDMKLClassifier") else {}
-    whole = cross_val_predict(LOCALIZED[name](plain, **own), X, y, cv=folds, method="decision_function")
-    stack = plain.fit(X).transform(X)
-    sliced = cross_val_predict(LOCALIZED[name]("precomputed"), stack, y, cv=folds, method="decision_function")
-    np.testing.assert_allclose(sliced, whole, atol=2e-2 * np.abs(whole).max())
-    grid = GridSearchCV(LOCALIZED[name]("precomputed"), {"C": [0.01, 1.0]}, cv=folds, error_score="raise")
-    assert grid.fit(stack, y).best_score_ > 0.85

@@ -63,28 +63,6 @@ def several(three):
 # ------------------------------------------------------------------------------------ against the algorithm
 
 
-def test_attributes_are_those_of_the_algorithm(pair, binary):
-    train, _, y, _ = pair
-    result = fit_samkl(stack_of(train), y.astype(float), SAMKLOptions(10.0, 2, ties="smallest"))
-    np.testing.assert_array_equal(binary.kernel_switches_, result.switches.T)
-    np.testing.assert_array_equal(binary.kernel_weights_, result.kernel_weights)
-    np.testing.assert_array_equal(binary.margins_, result.margins)
-    np.testing.assert_array_equal(binary.patterns_, np.unique(binary.kernel_switches_, axis=0))
-    np.testing.assert_allclose(binary.gates_**2, binary.kernel_weights_ * binary.kernel_switches_, atol=1e-15)
-    np.testing.assert_array_equal(binary.gates(), binary.gates_)
-    np.testing.assert_array_equal(binary.dual_coef_, result.signed_dual)
-    assert binary.intercept_ == result.intercept
-    assert binary.duality_gap_ == result.duality_gap
-    assert (binary.n_iter_, binary.n_solves_) == (len(result.objective_history), result.n_solves)
-    assert binary.outcome_ is Outcome.CONVERGED
-    assert binary.converged_
-    assert (
-        binary.n_active_kernels_
-        == ((binary.kernel_switches_ & (binary.kernel_weights_ > 0)).any(axis=0)).sum()
-    )
-    assert 0 < len(binary.support_) < 60
-
-
 def test_duality_and_budget_hold_for_every_class(three, several):
     assert several.kernel_switches_.shape == (3, 75, 4)
     assert several.kernel_weights_.shape == (3, 4)
@@ -343,36 +321,6 @@ def test_other_solver_agrees_on_objective_and_feasibility(rng):
 @pytest.mark.slow
 def test_other_solver_agrees_on_objective_and_feasibility_up_to_69_kernels(rng):
     compare_with_milp(rng, 1000, sizes=[3, 8, 12, 25, 69])
-
-
-def test_feasible_numbers_are_an_interval_that_need_not_begin_at_zero():
-    # nothing or one off: too little; the three negative ones off: just enough; one more off: too little again
-    contributions = np.array([[-1.0], [-1.0], [-1.0], [2.0], [1.5]])
-    previous = np.zeros((5, 1), dtype=bool)
-    on = np.ones(5, dtype=bool)
-    for budget, expected in [(2, [0, 0, 0, 0, 0]), (3, [0, 0, 0, 1, 1]), (5, [0, 0, 0, 1, 1])]:
-        switches = choose_switches(contributions, np.array([3.5]), on, budget, previous)
-        np.testing.assert_array_equal(switches[:, 0], expected)
-
-
-def test_kernels_enter_only_if_they_help():
-    contributions = np.array([[0.2], [3.0], [-1.0], [0.0]])
-    initial = np.array([True, False, False, False])
-    previous = np.repeat(initial[:, None], 1, axis=1)
-    # 3.0 enters for 0.2, at the same number of kernels and with a larger sum
-    switches = choose_switches(contributions, np.array([0.1]), initial, 2, previous)
-    np.testing.assert_array_equal(switches[:, 0], [0, 1, 0, 0])
-    # no room to exchange: nothing but to stay
-    switches = choose_switches(contributions, np.array([0.1]), initial, 1, previous)
-    np.testing.assert_array_equal(switches[:, 0], [1, 0, 0, 0])
-
-
-def test_without_budget_the_initial_switches_stay_or_the_previous_ones_are_kept():
-    contributions = np.ones((3, 2))
-    initial = np.array([True, False, True])
-    previous = np.array([[False, True], [True, True], [True, True]])
-    switches = choose_switches(contributions, np.array([2.0, 2.5]), initial, 0, previous)
-    np.testing.assert_array_equal(switches, [[1, 1], [0, 1], [1, 1]])
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e9])

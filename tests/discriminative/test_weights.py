@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import warnings
 
 import numpy as np
@@ -13,7 +12,6 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR
-from sklearn.utils import estimator_checks
 from sklearn.utils.validation import has_fit_parameter
 
 from bayesmkl import KernelBank
@@ -99,17 +97,6 @@ def test_degenerate_whole_weights_are_repeated_samples(data, name):
     assert not model.dual_coef_[..., counts == 0].any()
     if name in CLASSES:
         assert list(model.classes_) == [0, 1, 2]
-
-
-@pytest.mark.parametrize("name", ["UniformMKLClassifier", "SimpleMKLClassifier", "LpMKLRegressor"])
-def test_contract_equivalence_of_scikit_learn_at_a_tolerance_of_its_own(name, monkeypatch):
-    compare = functools.partial(estimator_checks.assert_allclose_dense_sparse, rtol=1e-4, atol=1e-4)
-    monkeypatch.setattr(estimator_checks, "assert_allclose_dense_sparse", compare)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        estimator_checks.check_sample_weight_equivalence_on_dense_data(
-            name, EVERY[name](**known(name, {"tol": 1e-8}))
-        )
 
 
 @pytest.mark.parametrize("method", ["ratio", "convex", "align", "alignf"])
