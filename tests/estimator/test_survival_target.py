@@ -38,16 +38,6 @@ def test_order_of_fields_does_not_matter():
         np.testing.assert_array_equal(one, other)
 
 
-def test_records_of_a_table_and_of_columns_will_do():
-    table = pd.DataFrame({"event": [True, False], "days": [3, 4]})
-    for y in (
-        table.to_records(index=False),
-        np.rec.fromarrays([table["event"], table["days"]], names="event,time"),
-    ):
-        np.testing.assert_array_equal(survival_times(y).upper, [3.0, np.inf])
-        np.testing.assert_array_equal(event_and_time(y).time, [3.0, 4.0])
-
-
 def test_intervals_of_every_kind():
     # exact, right censored, left censored, interval, and an interval that begins where observation does
     bounds = [(2.0, 2.0, 0.0), (3.0, np.inf, 1.0), (0.0, 4.0, 0.0), (1.0, 2.0, 0.5), (1.0, 2.0, 1.0)]

@@ -121,15 +121,6 @@ def test_times_in_other_units(survival, likelihood):
     )
 
 
-def test_names_and_order_of_fields_do_not_matter(survival):
-    X, y, model = survival
-    renamed = np.rec.fromarrays([y.years, y.event], names="t,died")
-    as_bounds = np.rec.fromarrays([y.years, np.where(y.event, y.years, np.inf)], names="lower,upper")
-    for other in (renamed, as_bounds):
-        _, (target,) = GPMKLSurvival(bank(), inference=FEW)._prepare(X, other)
-        np.testing.assert_array_equal(target, model.target_)
-
-
 @pytest.mark.heavy
 def test_grades_may_be_text_or_categories(grades):
     X, y, model = grades

@@ -8,16 +8,12 @@ import tracemalloc
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy.spatial.distance import pdist
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from sklearn.metrics.pairwise import pairwise_kernels
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from bayesmkl.discriminative.svm.native import native_kernels
 from bayesmkl.kernels import (
@@ -58,20 +54,6 @@ MIXED = [
     dot,
 ]
 SEQUENCES = ["spherical", "trace", "center", None, ("center", "spherical"), ("spherical", "center", "trace")]
-
-
-@pytest.mark.heavy
-@parametrize_with_checks(
-    [
-        KernelBank([Linear(), FromDistance(), "rbf"], "all+each", normalize=("center", "spherical")),
-    ],
-    expected_failed_checks=lambda _: {
-        "check_sample_weight_equivalence_on_dense_data": "columns are training samples, which are more if repeated",
-        "check_sample_weight_equivalence_on_sparse_data": "columns are training samples, which are more if repeated",
-    },
-)
-def test_scikit_learn_estimator_checks(estimator, check):
-    check(estimator)
 
 
 # --- values ------------------------------------------------------------------------------------
@@ -146,17 +128,6 @@ def test_test_rows_are_normalized_with_training_statistics_alone():
     together = bank.row_stack(ROWS)
     one_by_one = np.concatenate([bank.row_stack(ROWS[i : i + 1]) for i in range(len(ROWS))], axis=1)
     np.testing.assert_allclose(together, one_by_one, rtol=1e-12, atol=1e-12)
-
-
-@settings(max_examples=15, deadline=None)
-@given(seed=st.integers(0, 10**6), n_samples=st.integers(2, 10), log_scale=st.integers(-3, 3))
-def test_default_bank_has_unit_diagonal_and_is_positive_semidefinite(seed, n_samples, log_scale):
-    X = np.random.default_rng(seed).normal(size=(n_samples, 3)) * 10.0**log_scale
-    bank = KernelBank(views="all+each").fit(X)
-    assert bank.kernels_known_psd_.all()
-    for kernel in bank.train_stack():
-        np.testing.assert_allclose(kernel.diagonal(), 1.0, rtol=1e-13)
-        assert np.linalg.eigvalsh(kernel)[0] > -1e-12 * n_samples
 
 
 def test_permuted_samples_and_kernels_give_permuted_stacks():
@@ -266,18 +237,6 @@ def test_views_by_name_position_slice_and_mask(columns, positions):
     np.testing.assert_array_equal(bank.views_[0].columns, positions)
 
 
-def test_pandas_and_polars_frames_give_the_same_as_arrays():
-    expected = KernelBank(views="each").fit(TRAIN).row_stack(ROWS)
-    for frame in (pd.DataFrame, lambda data, columns: pl.DataFrame(dict(zip(columns, data.T, strict=True)))):
-        bank = KernelBank(views="each").fit(frame(TRAIN, columns=NAMES))
-        assert list(bank.feature_names_in_) == NAMES
-        np.testing.assert_array_equal(bank.row_stack(frame(ROWS, columns=NAMES)), expected)
-        with pytest.raises(ValueError, match=r"(?s)feature names.*unseen at fit time.*- area2"):
-            bank.transform(frame(ROWS, columns=[*NAMES[:2], "area2", "site"]))
-        with pytest.raises(ValueError, match="same order"):
-            bank.transform(frame(ROWS, columns=NAMES[::-1]))
-
-
 def test_several_distance_matrices_survive_subsetting():
     first, second = (np.abs(v - v.T) for v in (RNG.normal(size=(10, 1)), RNG.normal(size=(10, 1))))
     positions = RNG.permutation(10)[:, None]
@@ -309,14 +268,6 @@ def test_refit_forgets_the_previous_data():
     assert not hasattr(bank, "feature_names_in_")
     fresh = KernelBank(MIXED, "all+each").fit(TRAIN[:10, :2])
     np.testing.assert_array_equal(bank.row_stack(ROWS[:, :2]), fresh.row_stack(ROWS[:, :2]))
-
-
-def test_training_data_are_copied():
-    X = TRAIN.copy()
-    bank = KernelBank(Linear()).fit(X)
-    before = bank.row_stack(ROWS)
-    X[...] = 0.0
-    np.testing.assert_array_equal(bank.row_stack(ROWS), before)
 
 
 # --- bad input ---------------------------------------------------------------------------------
@@ -397,16 +348,6 @@ def min_sum(x, z):
 def test_view_by_name_needs_a_frame():
     with pytest.raises(ValueError, match="names the column 'area', but `X` has no column names"):
         KernelBank(views={"v": ["area"]}).fit(TRAIN)
-
-
-@pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_missing_values(bad):
-    X = TRAIN.copy()
-    X[2, 1] = bad
-    with pytest.raises(ValueError, match=r"NaN|infinity"):
-        KernelBank().fit(X)
-    with pytest.raises(ValueError, match=r"NaN|infinity"):
-        KernelBank().fit(TRAIN).transform(X)
 
 
 def test_use_before_fit_and_other_columns():

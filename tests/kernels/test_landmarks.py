@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.metrics.pairwise import polynomial_kernel, rbf_kernel
-from sklearn.utils.estimator_checks import parametrize_with_checks
 from threadpoolctl import threadpool_limits
 
 from bayesmkl.kernels import (
@@ -146,23 +145,6 @@ def test_columns_that_no_kernel_sees_do_not_choose(rng):
     seen = KernelBank(Linear(), {"first": [0]}, landmarks=5).fit(X).basis_[:, 0]
     alone = KernelBank(Linear(), landmarks=5).fit(X[:, :1]).basis_[:, 0]
     np.testing.assert_array_equal(seen, alone)
-
-
-REFUSED = "weights of samples are refused: all statistics are those of the landmarks"
-
-
-@pytest.mark.heavy
-@parametrize_with_checks(
-    [KernelBank(Gaussian(), landmarks=1)],
-    expected_failed_checks=lambda _: {
-        "check_sample_weights_list": REFUSED,
-        "check_sample_weights_not_overwritten": REFUSED,
-        "check_sample_weight_equivalence_on_dense_data": REFUSED,
-        "check_sample_weight_equivalence_on_sparse_data": REFUSED,
-    },
-)
-def test_estimator_contract(estimator, check):
-    check(estimator)
 
 
 # --- what users get wrong ----------------------------------------------------------------------

@@ -11,9 +11,7 @@ import polars as pl
 import pytest
 from helpers import frozen, random_kernels
 from sklearn.base import RegressorMixin, clone
-from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.model_selection import cross_val_score
 
 from bayesmkl import BEMKLClassifier, BEMKLRegressor
 from bayesmkl._estimator.base import BaseMKL
@@ -316,20 +314,6 @@ def test_model_of_complete_samples_predicts_incomplete_ones():
     assert model.present_ is None
     with pytest.raises(ValueError, match="contains NaN"):
         model.predict(ROWS)
-
-
-def test_cross_validation_of_features_and_of_kernels():
-    model = Ridge(BANK, missing_views="integrate")
-    folds = KFold(4)
-    scores = cross_val_score(model, TRAIN, TARGET, cv=folds, error_score="raise")
-    kernels = Ridge("precomputed", missing_views="integrate")
-    # spherical kernels of a sample pair depend on the pair alone
-    np.testing.assert_allclose(
-        cross_val_score(kernels, precomputed(TRAIN), TARGET, cv=folds, error_score="raise"), scores, rtol=1e-9
-    )
-    pipeline = make_pipeline(StandardScaler(), model)
-    search = GridSearchCV(pipeline, {"ridge__strength": [0.1, 1e6]}, cv=folds, error_score="raise")
-    assert search.fit(TRAIN, TARGET).best_params_["ridge__strength"] == 0.1
 
 
 @pytest.mark.heavy

@@ -79,12 +79,6 @@ def test_identities_hold_on_random_kernels(seed, n_samples, log_scale):
     np.testing.assert_allclose(np.trace(traced), n_samples, rtol=1e-13)
 
 
-def test_training_rows_are_treated_like_the_training_kernel():
-    for names in ON_FEATURES:
-        kernel, rows_kernel, _ = normalize_linear(names, TRAIN, TRAIN[3:8])
-        np.testing.assert_allclose(rows_kernel, kernel[3:8], atol=1e-14)
-
-
 def test_sample_without_self_similarity_keeps_a_row_of_zeros():
     features = np.vstack([TRAIN[:4], np.zeros(4)])
     kernel, rows_kernel, diagonal = normalize_linear(

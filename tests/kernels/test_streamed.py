@@ -303,22 +303,3 @@ def test_rows_that_cannot_be_used_are_named(X, tmp_path):
         check_rows(open_rows(X))
     with pytest.raises(ValueError, match="`X` must have rows"):
         check_rows(open_rows(X[:0]))
-
-
-def test_other_columns_than_those_of_training(X, tmp_path):
-    pd.DataFrame(X, columns=list("abcde")).to_parquet(tmp_path / "X.parquet")
-    bank = fit_bank_to_rows(KernelBank(landmarks=B), open_rows(tmp_path / "X.parquet"))
-    check_rows(open_rows(tmp_path / "X.parquet"), bank)
-    with pytest.raises(ValueError, match=r"`X`: The feature names .* now missing: 'c', 'd', 'e'"):
-        check_rows(open_rows(tmp_path / "X.parquet", ["a", "b"]), bank)
-    with pytest.raises(ValueError, match="they come in another order"):
-        check_rows(open_rows(tmp_path / "X.parquet", list("bacde")), bank)
-
-
-def test_landmarks_are_needed_and_can_be_too_many(X):
-    with pytest.raises(ValueError, match=r"`landmarks` must be given where `X` is read in blocks"):
-        fit_bank_to_rows(KernelBank(), open_rows(X))
-    with pytest.raises(ValueError, match=r"`landmarks` must be from 1 to .*103; got 104"):
-        fit_bank_to_rows(KernelBank(landmarks=104), open_rows(X))
-    with pytest.raises(ValueError, match="`landmarks` must be None, a whole number"):
-        fit_bank_to_rows(KernelBank(landmarks="many"), open_rows(X))
