@@ -5,12 +5,11 @@ from __future__ import annotations
 from functools import cached_property
 
 import numpy as np
-from scipy.spatial.distance import cdist, pdist
+from scipy.spatial.distance import cdist, pdist, squareform
 
 from bayesmkl.kernels.sparse import SparseTable, dense_products, is_sparse, sparse_distances
 
 WIDE = 32  # features from which on half of the distances take longer than a copy of all
-BLOCK_ROWS = 64  # of distances that are computed at once, and copied to the other side of the diagonal
 
 
 class PairwiseGeometry:
@@ -56,7 +55,7 @@ class PairwiseGeometry:
         if is_sparse(self.X) and is_sparse(self.Z):
             return sparse_distances(self.X, self.Z, self._memory("squared distances"))
         if self.X is self.Z and self.X.shape[1] >= WIDE:  # the same numbers, to the last bit
-            return _symmetric_distances(self.X)
+            return squareform(pdist(self.X, "sqeuclidean"))
         return cdist(self.X, self.Z, "sqeuclidean", out=self._memory("squared distances"))
 
     @cached_property
@@ -106,16 +105,6 @@ class PairwiseGeometry:
     def _moved(self, origin: np.ndarray) -> PairwiseGeometry:
         Z = self.Z - origin
         return PairwiseGeometry(Z if self.X is self.Z else self.X - origin, Z)
-
-
-def _symmetric_distances(X: np.ndarray) -> np.ndarray:
-    """Return the squared distances between the rows of `X`, each pair computed once, with no other array as large."""
-    distances = np.empty((len(X), len(X)))
-    for first in range(0, len(X), BLOCK_ROWS):
-        rows = slice(first, min(first + BLOCK_ROWS, len(X)))
-        distances[rows, : rows.stop] = cdist(X[rows], X[: rows.stop], "sqeuclidean")
-        distances[:first, rows] = distances[rows, :first].T
-    return distances
 
 
 def squared_norms(X: np.ndarray) -> np.ndarray:
