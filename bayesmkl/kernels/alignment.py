@@ -313,7 +313,7 @@ def frobenius_gram(
     Parameters
     ----------
     stack : Stack
-        Symmetric training kernels; their upper triangles are read.
+        Symmetric training kernels.
     center : bool, default=False
         Of the centered kernels :math:`HKH`.
     sample_weights : ndarray of shape (n_samples,), optional
@@ -326,8 +326,7 @@ def frobenius_gram(
 
     Notes
     -----
-    Upper triangles become rows, with entries off the diagonal times :math:`\sqrt 2`, and their products one matrix
-    product, cut into pieces of `CHUNK_BYTES`. Centering subtracts from the entries, not from the products, where
+    Rows of `CHUNK_BYTES` are multiplied at a time. Centering subtracts from the entries, not from the products, where
     nearly constant kernels would leave only rounding errors.
 
     Examples
@@ -337,28 +336,20 @@ def frobenius_gram(
     array([[2., 2.],
            [2., 4.]])
     """
-    n_kernels, size = stack.n_kernels, stack.n_train
     kernels = stack.columns(slice(None))
-    rows_means = _means(kernels, sample_weights) if center else None
-    grand_means = None if rows_means is None else _means(rows_means, sample_weights)
+    means = _means(kernels, sample_weights)
+    around = means - _means(means, sample_weights)[:, None]
     roots = None if sample_weights is None else np.sqrt(sample_weights)
-    width = min(max(CHUNK_BYTES // (8 * n_kernels), size), size * (size + 1) // 2)
-    chunk = np.empty((n_kernels, width))
-    gram, filled = np.zeros((n_kernels, n_kernels)), 0
-    for i in range(size):
-        if filled + size - i > width:
-            gram += chunk[:, :filled] @ chunk[:, :filled].T
-            filled = 0
-        piece = chunk[:, filled : filled + size - i]
-        piece[:] = kernels[:, i, i:]
-        if rows_means is not None and grand_means is not None:
-            piece -= (rows_means[:, i] - grand_means)[:, None]
-            piece -= rows_means[:, i:]
+    gram, step = np.zeros((len(kernels), len(kernels))), max(1, CHUNK_BYTES // (8 * means.size))
+    for rows in (slice(first, first + step) for first in range(0, stack.n_train, step)):
+        part = kernels[:, rows]
+        if center:
+            part = part - around[:, rows, None] - means[:, None]
         if roots is not None:
-            piece *= roots[i] * roots[i:]
-        piece[:, 1:] *= np.sqrt(2.0)
-        filled += size - i
-    return gram + chunk[:, :filled] @ chunk[:, :filled].T
+            part = part * np.multiply.outer(roots[rows], roots)
+        part = part.reshape(len(kernels), -1)
+        gram += part @ part.T
+    return gram
 
 
 def _centered(kernel: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
