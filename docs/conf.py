@@ -53,7 +53,6 @@ exclude_patterns = [
 templates_path = ["_templates"]
 default_role = "code"
 nitpicky = True
-nitpick_ignore = [("py:func", "bayesmkl.kernels.quality.check_kernel_stack")]  # named in a docstring only
 nitpick_ignore_regex = [("py:.*", r"(sklearn|joblib)\..*")]  # looked up nowhere, so that no network is needed
 
 copybutton_exclude = ".linenos, .gp, .go"  # neither prompts nor what was printed

@@ -21,6 +21,7 @@ from bayesmkl.bemkl.moments import Gamma, Gaussian, IntermediateOutputs
 from bayesmkl.bemkl.multitask import MultitaskProblem
 from bayesmkl.discriminative.problems import silent
 from bayesmkl.discriminative.weights import SampleWeights, Training
+from bayesmkl.kernels.quality import KernelInspector
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.outcomes import Labels, Numbers
 
@@ -51,6 +52,14 @@ REGRESSION_PRIORS = {
     "sparse": Priors(kernel=SPARSE),
     "general": Priors(Gamma(1.3, 0.7), Gamma(0.6, 2.1), Gamma(2.2, 0.4), Gamma(3.1, 1.7), Gamma(0.8, 0.3)),
 }
+
+
+def check_kernels(kernels, names, present=None, **about):
+    """Look at training kernels one after the other, as a fit does, and warn once about everything doubtful."""
+    inspector = KernelInspector(names, **about)
+    for m, kernel in enumerate(kernels):
+        inspector.inspect(kernel, None if present is None else present[m])
+    inspector.report()
 
 
 def refined_a_little(model, n_draws, **given):

@@ -28,7 +28,7 @@ from bayesmkl.kernels.adapters import some_learn
 from bayesmkl.kernels.bank import CheckedTable, KernelBank
 from bayesmkl.kernels.precomputed import SharedKernels
 from bayesmkl.kernels.presence import check_some_view, present_views, stack_with_absent
-from bayesmkl.kernels.quality import KernelInspector, check_kernel_stack
+from bayesmkl.kernels.quality import KernelInspector
 from bayesmkl.kernels.sparse import SparseTable, is_sparse, sparse_table, validate_sparse
 from bayesmkl.kernels.stacks.base import Stack
 from bayesmkl.kernels.stacks.dense import DenseStack, store_float32
@@ -215,7 +215,6 @@ def hold_given(stack: DenseStack, storage: Holding) -> Stack:
 # ------------------------------------------------------------------------------------------------------ the estimator
 
 DENSE = Holding()  # one array
-TURNED = 64  # entries of a kernel that are transposed at once
 LEAST_ROWS = 8  # of many kernels that are evaluated together
 BLOCK_ENTRIES = 2**22  # of the kernels of new rows that are held at once, 32 MB
 NAN_REMEDY = (
@@ -463,19 +462,14 @@ class BaseMKL(BaseEstimator):
 
         `known_psd` marks kernels that need no test of definiteness; None tests all.
         """
-        names = list(self.kernel_names_)
         bank = self.kernel_bank_
-        similarity, lost = (
-            (None, None) if bank is None else (bank.landmark_similarity(), bank.centering_errors())
-        )
-        check_kernel_stack(
-            stack.columns(slice(None)),
-            names,
-            known_psd=known_psd,
-            present=stack.present,
-            self_similarity=similarity,
-            lost=lost,
-        )
+        similarity = None if bank is None else bank.landmark_similarity()
+        lost = None if bank is None else bank.centering_errors()
+        names = list(self.kernel_names_)
+        inspector = KernelInspector(names, known_psd=known_psd, self_similarity=similarity, lost=lost)
+        for m, kernel in enumerate(stack.columns(slice(None))):
+            inspector.inspect(kernel, None if stack.present is None else stack.present[m])
+        inspector.report()
         return stack
 
     def _kernels_for(self, X: Any) -> str:
@@ -535,14 +529,13 @@ class BaseMKL(BaseEstimator):
             if self._column_labels is not None:
                 refuse_shuffled_rows(X, self._column_labels)
             X, y = validate_data(self, X, y, dtype=np.float64, allow_nd=True, ensure_min_samples=2, **check)
-        is_stack = X.ndim <= 3 and X.shape[0] == X.shape[1] and X.size > 0
-        kernels = _kernels_first(X) if is_stack else X
-        if not is_stack:
+        if X.ndim > 3 or X.shape[0] != X.shape[1] or X.size == 0:
             raise ValueError(
                 "`X` must hold training kernels of shape (n_samples, n_samples, n_kernels), or "
                 f"(n_samples, n_samples) for one kernel; got {X.shape}. Kernels come last; with features instead "
                 "of kernels, pass a bank: `kernels=KernelBank(...)`."
             )
+        kernels = _kernels_first(X)
         self.kernel_bank_ = None
         self.kernel_names_ = self._names([f"kernel {m}" for m in range(len(kernels))])
         return kernels, y
@@ -693,14 +686,7 @@ class BaseMKL(BaseEstimator):
 
 def _kernels_first(X: np.ndarray) -> np.ndarray:
     """Transpose a stack once, from samples first (users) to kernels first (algorithms)."""
-    kernels = np.moveaxis(X, -1, 0) if X.ndim == 3 else X[None]
-    if kernels.flags.c_contiguous or not X.flags.c_contiguous:
-        return np.ascontiguousarray(kernels)
-    entries = X.reshape(-1, len(kernels))
-    turned = np.empty((len(kernels), len(entries)))
-    for first in range(0, len(entries), TURNED):  # writes whole cache lines: less than half the time
-        turned[:, first : first + TURNED] = entries[first : first + TURNED].T
-    return turned.reshape(kernels.shape)
+    return np.ascontiguousarray(np.moveaxis(X, -1, 0) if X.ndim == 3 else X[None])
 
 
 def check_targets(

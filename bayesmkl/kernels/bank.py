@@ -184,7 +184,7 @@ class KernelBank(TransformerMixin, BankAlgebra):
     All statistics (normalization, scales of distances) come from the training samples that have the view, and apply
     to every later row. With a `sample_weight` of two, a sample counts twice in these statistics. Training kernels are
     exactly symmetric for all kernel functions of this package. The bank does not check the quality of its kernels;
-    `bayesmkl.kernels.quality.check_kernel_stack` does so once per fit.
+    estimators do so once per fit.
 
     Landmarks replace the training samples everywhere. Statistics come from the landmarks too, because centering by
     the training mean would need all similarities among training samples, a cost that grows with their square. Views

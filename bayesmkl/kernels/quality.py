@@ -45,7 +45,6 @@ ASYMMETRIC = 1e-8
 SCALE_RATIO = 1e4
 # Rounding errors of a centered kernel, in units of its mean self-similarity, that results may begin to show.
 LOST = 1e-6
-TILE = 256  # rows and columns that are compared with their transpose at once: they fit into the cache
 CLOSE = 1e-3  # part of the tolerance that products may differ by, see `is_asymmetric`
 # Largest |K - K'| relative to the largest entry that single precision can leave.
 REFUSED_ASYMMETRY = 1e-5
@@ -283,13 +282,7 @@ def is_asymmetric(kernel: np.ndarray, tolerance: float) -> bool:
     vector = np.random.default_rng(2).standard_normal(len(kernel))
     if np.abs(kernel @ vector - vector @ kernel).max() <= CLOSE * tolerance:
         return False
-    for first in range(0, len(kernel), TILE):
-        for second in range(first, len(kernel), TILE):
-            tile = kernel[first : first + TILE, second : second + TILE]
-            other = kernel[second : second + TILE, first : first + TILE]
-            if np.abs(tile - other.T).max() > tolerance:
-                return True
-    return False
+    return bool(np.abs(kernel - kernel.T).max() > tolerance)
 
 
 def _is_near_identity(kernel: np.ndarray, square: float) -> bool:
@@ -331,63 +324,6 @@ def _scales(findings: list[_Finding]) -> list[str]:
     return [f"{smallest} (mean self-similarity {small:.3g}) and {largest} ({large:.3g})"]
 
 
-def check_kernel_stack(
-    kernels: np.ndarray,
-    names: Sequence[str],
-    *,
-    known_psd: np.ndarray | None = None,
-    present: np.ndarray | None = None,
-    self_similarity: np.ndarray | None = None,
-    lost: np.ndarray | None = None,
-) -> None:
-    """Check training kernels once: raise for NaN and infinity, warn once about everything doubtful.
-
-    Parameters
-    ----------
-    kernels : ndarray of shape (n_kernels, n_train, n_train) or (n_kernels, n_train, n_landmarks)
-        Training kernels, float64.
-    names : sequence of str of length n_kernels
-        Their name in messages.
-    known_psd : array-like of bool of shape (n_kernels,), default=None
-        Kernels that are symmetric and positive semidefinite by their formula and need no test; None tests all.
-    present : ndarray of bool of shape (n_kernels, n_train), default=None
-        The samples that have what each kernel compares; each kernel is judged on them alone. None: all of them.
-    self_similarity : ndarray of shape (n_kernels,), default=None
-        Mean self-similarities, for kernels between samples and landmarks, which have no diagonal: they need be
-        neither symmetric nor definite. None: the kernels are those among samples.
-    lost : ndarray of shape (n_kernels,), default=None
-        Rounding errors that centering has left, see `KernelBank.centering_errors`. None: none.
-
-    Raises
-    ------
-    ValueError
-        For NaN or infinity.
-
-    Warns
-    -----
-    KernelQualityWarning
-        At most once, see `KernelInspector.report`.
-
-    Examples
-    --------
-    >>> import warnings
-    >>> import numpy as np
-    >>> from bayesmkl.kernels.quality import check_kernel_stack
-    >>> kernels = np.stack([np.eye(3), np.ones((3, 3)), np.eye(3) + 0.4])
-    >>> with warnings.catch_warnings(record=True) as caught:
-    ...     warnings.simplefilter("always")
-    ...     check_kernel_stack(kernels, ["a", "b", "c"])
-    >>> print(caught[0].message)
-    Some kernels are unlikely to help:
-    - near-identity (each training sample resembles only itself): a. Standardize the features if they are ...
-    - constant (all samples look equal): b. Leave out kernels of constant features, center features far from zero, ...
-    """
-    inspector = KernelInspector(names, known_psd=known_psd, self_similarity=self_similarity, lost=lost)
-    for m, kernel in enumerate(kernels):
-        inspector.inspect(kernel, None if present is None else present[m])
-    inspector.report()
-
-
 class Fitness(NamedTuple):
     """What was found in kernels that SVMs are to be trained on."""
 
@@ -402,7 +338,7 @@ def judge_for_svm(
     tolerance: float,
     lost: np.ndarray | None = None,
 ) -> Fitness:
-    """Do what `indefinite_kernels` and `check_kernel_stack` do, without the warning, and refuse what SVMs cannot use.
+    """Do what `indefinite_kernels` and `KernelInspector` do, without the warning, and refuse what SVMs cannot use.
 
     Parameters
     ----------
@@ -413,7 +349,7 @@ def judge_for_svm(
     tolerance : float
         As in `indefinite_kernels`.
     lost : ndarray of shape (n_kernels,), default=None
-        As in `check_kernel_stack`.
+        As in `KernelInspector`.
 
     Raises
     ------

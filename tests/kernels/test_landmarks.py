@@ -7,6 +7,7 @@ import tracemalloc
 import numpy as np
 import pandas as pd
 import pytest
+from helpers import check_kernels
 from sklearn.base import clone
 from sklearn.metrics.pairwise import polynomial_kernel, rbf_kernel
 from threadpoolctl import threadpool_limits
@@ -22,7 +23,6 @@ from bayesmkl.kernels import (
     Tanimoto,
 )
 from bayesmkl.kernels.landmarks import choose_landmarks
-from bayesmkl.kernels.quality import check_kernel_stack
 
 RNG = np.random.default_rng(11)
 TRAIN = RNG.normal(size=(40, 3)) + 0.5
@@ -213,7 +213,7 @@ def test_landmarks_of_a_matrix_of_distances_are_samples():
 
 
 def test_square_kernels_of_landmarks_need_not_be_symmetric(recwarn):
-    check_kernel_stack(rbf_kernel(TRAIN[:6], POINTS, gamma=0.1)[None], ["one"], self_similarity=np.ones(1))
+    check_kernels(rbf_kernel(TRAIN[:6], POINTS, gamma=0.1)[None], ["one"], self_similarity=np.ones(1))
     assert not recwarn
     with pytest.raises(ValueError, match="kernel 'one' has NaN"):
-        check_kernel_stack(np.full((1, 6, 4), np.nan), ["one"], self_similarity=np.ones(1))
+        check_kernels(np.full((1, 6, 4), np.nan), ["one"], self_similarity=np.ones(1))

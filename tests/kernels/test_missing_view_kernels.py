@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from helpers import frozen, random_kernels
+from helpers import check_kernels, frozen, random_kernels
 from sklearn.base import RegressorMixin, clone
 from sklearn.model_selection import cross_val_score
 
@@ -18,7 +18,6 @@ from bayesmkl._estimator.base import BaseMKL
 from bayesmkl.bemkl import Storage
 from bayesmkl.kernels import FromDistance, Gaussian, KernelBank, KernelQualityWarning, Linear, Polynomial
 from bayesmkl.kernels.presence import present_views, stack_with_absent
-from bayesmkl.kernels.quality import check_kernel_stack
 from bayesmkl.kernels.views import View
 
 RNG = np.random.default_rng(5)
@@ -216,7 +215,7 @@ def warning_of(kernels, **options):
     names = [f"k{m}" for m in range(len(kernels))]
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        check_kernel_stack(kernels, names, **options)
+        check_kernels(kernels, names, **options)
     return str(caught[0].message) if caught else ""
 
 

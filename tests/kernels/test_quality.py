@@ -6,12 +6,11 @@ import warnings
 
 import numpy as np
 import pytest
-from helpers import random_kernels
+from helpers import check_kernels, random_kernels
 
 from bayesmkl.kernels import Gaussian, KernelBank, KernelQualityWarning, Linear, Polynomial
 from bayesmkl.kernels.quality import (
     KernelInspector,
-    check_kernel_stack,
     fit_clipping,
     indefinite_kernels,
     is_asymmetric,
@@ -36,7 +35,7 @@ def findings(kernels, names=None, **kwargs):
     """Return what the check says, one line per problem; assert that it says it in one warning."""
     kernels = np.stack(kernels)
     names = [f"k{m}" for m in range(len(kernels))] if names is None else names
-    return message(lambda: check_kernel_stack(kernels, names, **kwargs))
+    return message(lambda: check_kernels(kernels, names, **kwargs))
 
 
 def test_good_kernels_give_no_warning():
@@ -123,7 +122,7 @@ def test_missing_and_infinite_entries_are_errors_naming_the_kernel(bad):
     kernel = GOOD.copy()
     kernel[3, 4] = bad
     with pytest.raises(ValueError, match=r"kernel 'holes' has NaN or infinite entries\. Look for"):
-        check_kernel_stack(np.stack([GOOD, kernel]), ["fine", "holes"])
+        check_kernels(np.stack([GOOD, kernel]), ["fine", "holes"])
 
 
 @pytest.mark.parametrize("size", [1e-6, 1e-9, 1e-11])
@@ -156,7 +155,7 @@ def test_kernels_of_landmarks_need_no_diagonal():
     assert [line.split()[1] for line in found] == ["near-zero", "duplicates", "scaled"]
     assert [line.split(": ")[1].split(". ")[0].split()[0] for line in found] == ["k1", "k0", "k0"]
     assert "k0 = k3" in found[1]
-    assert found == message(lambda: check_kernel_stack(rows, names, self_similarity=similarity))
+    assert found == message(lambda: check_kernels(rows, names, self_similarity=similarity))
     square = report_of(rows[:, :5], names, self_similarity=similarity)  # as many samples as landmarks
     assert not any(line.split()[1] in ("asymmetric", "indefinite", "near-identity") for line in square)
 
