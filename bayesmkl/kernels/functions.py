@@ -504,12 +504,8 @@ class Linear(Kernel):
     array([[4.]])
     """
 
+    label = "linear"
     takes_sparse = True
-
-    @property
-    def label(self) -> str:
-        """Name for tables and plots."""
-        return "linear"
 
     def evaluate(self, geometry: PairwiseGeometry, out: np.ndarray) -> None:
         """Write the kernel into `out`.
@@ -556,12 +552,8 @@ class Cosine(Kernel):
     array([[0.7071, 0.    ]])
     """
 
+    label = "cosine"
     takes_sparse = True
-
-    @property
-    def label(self) -> str:
-        """Name for tables and plots."""
-        return "cosine"
 
     def evaluate(self, geometry: PairwiseGeometry, out: np.ndarray) -> None:
         """Write the kernel into `out`.
@@ -620,12 +612,8 @@ class Tanimoto(Kernel):
     array([[0.6667]])
     """
 
+    label = "tanimoto"
     takes_sparse, takes_units = True, True
-
-    @property
-    def label(self) -> str:
-        """Name for tables and plots."""
-        return "tanimoto"
 
     def evaluate(self, geometry: PairwiseGeometry, out: np.ndarray) -> None:
         """Write the kernel into `out`.
@@ -678,12 +666,8 @@ class Overlap(Kernel):
     array([[0.75, 0.  ]])
     """
 
+    label = "overlap"
     takes_units = True
-
-    @property
-    def label(self) -> str:
-        """Name for tables and plots."""
-        return "overlap"
 
     def evaluate(self, geometry: PairwiseGeometry, out: np.ndarray) -> None:
         """Write the kernel into `out`.

@@ -137,6 +137,8 @@ class Precomputed(Kernel):
     array([[1., 1.]])
     """
 
+    label = "precomputed"
+    known_psd = False  # nothing is known of a matrix
     takes_units = True
 
     def __init__(self, matrix: Any) -> None:
@@ -159,16 +161,6 @@ class Precomputed(Kernel):
     def __sklearn_clone__(self) -> Precomputed:
         """Return an unfitted copy."""
         return type(self)(deepcopy(self).matrix)
-
-    @property
-    def label(self) -> str:
-        """Name for tables and plots."""
-        return "precomputed"
-
-    @property
-    def known_psd(self) -> bool:
-        """False: nothing is known of a matrix."""
-        return False
 
     def check_parameters(self) -> None:
         """Raise for what is no symmetric matrix of finite numbers.

@@ -224,14 +224,11 @@ class Together(Kernel):
         Learned from its kernels.
     """
 
+    label = TOGETHER
+
     def __init__(self, bank: Any, own: ViewKernels) -> None:
         self.bank = bank
         self.own = own
-
-    @property
-    def label(self) -> str:
-        """Name for tables and plots."""
-        return TOGETHER
 
     @property
     def known_psd(self) -> bool:
