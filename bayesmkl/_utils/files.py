@@ -23,7 +23,6 @@ SPACE = "Free some space, or choose a folder on another disk."
 # NumPy parses the header of a file as Python. Before Python 3.11.8 and 3.12.2 the parser counts its depth for all
 # threads together, and two of them may make it fail with a SystemError (python/cpython#106905).
 READING_ARRAYS = threading.RLock()
-MOST_BYTES = 2**28  # of a description
 
 
 def load_array(file: Path, mmap_mode: Any = None) -> Any:
@@ -127,10 +126,6 @@ def read_json(path: Path) -> Any:
     ...     read_json(path)
     {'format': 'numbers', 'version': 2}
     """
-    if path.exists() and not path.is_file():  # a pipe would never end
-        raise ValueError(f"{str(path)!r} is no file")
-    if path.stat().st_size > MOST_BYTES:
-        raise ValueError(f"{str(path)!r} is too large for what it should be")
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except RecursionError as error:
