@@ -73,12 +73,12 @@ def all_or_nothing(method: Callable[..., Any]) -> Callable[..., Any]:
     (2, 0.5)
     """
 
+    @own_settings
     @functools.wraps(method)
     def guarded(self: Any, *args: Any, **kwargs: Any) -> Any:
         before = dict(self.__dict__)
         try:
-            with np.errstate(**ERRSTATE), config_context(**CONFIG):
-                return method(self, *args, **kwargs)
+            return method(self, *args, **kwargs)
         except BaseException:
             self.__dict__.clear()
             self.__dict__.update(before)
