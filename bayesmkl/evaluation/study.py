@@ -197,10 +197,8 @@ def _held(
         X = X.to_pandas() if hasattr(type(X), "to_pandas") else as_array("X", X)
     y = as_array("y", y)
     if y.dtype.names is not None:
-        names, given = y.dtype.names, y
-        y = np.empty(given.shape, dtype=[(name, given.dtype[name]) for name in names])  # no record array
-        for name in names:
-            y[name] = given[name]
+        fields = [(name, y.dtype[name]) for name in y.dtype.names]
+        y = np.array(y.tolist(), dtype=fields)  # no record array
     elif any(value is None or value != value for value in y.ravel().tolist()):
         raise ValueError(
             "`y` must hold a label or target of every sample; got None or NaN. Leave these samples out."
@@ -245,8 +243,6 @@ def as_splitter(cv: Any, data: Data, random_state: int, classifier: bool) -> Any
     """
     times = are_times(data.y)
     if isinstance(cv, (int, np.integer)) and not isinstance(cv, bool):
-        if cv < 2:
-            raise ValueError(f"`cv` must be at least 2 folds; got {cv}.")
         stratified = times or (classifier and type_of_target(data.y) in ("binary", "multiclass"))
         if data.groups is not None:
             kind = StratifiedGroupKFold if stratified else GroupKFold
