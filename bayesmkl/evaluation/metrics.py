@@ -132,11 +132,6 @@ def equal_error_rate(y_true: ArrayLike, y_score: ArrayLike, labels: ArrayLike | 
     return _mean_over_events(_equal_error, y_true, y_score, labels)
 
 
-def area_under_curve(y_true: ArrayLike, y_score: ArrayLike, labels: ArrayLike | None = None) -> float:
-    """Return the area under the receiver operating curve; arguments and errors as of :func:`equal_error_rate`."""
-    return _mean_over_events(skm.roc_auc_score, y_true, y_score, labels)
-
-
 def _mean_over_events(
     measure: Callable[[np.ndarray, np.ndarray], float],
     y_true: ArrayLike,
@@ -395,14 +390,11 @@ def _mcc(predictions: Predictions, y: np.ndarray) -> float:
     return skm.matthews_corrcoef(y, labels) if len(np.union1d(y, labels)) > 1 else 0.0
 
 
-def _auc(predictions: Predictions, y: np.ndarray) -> float:
-    """Return the area under the ROC curve; NaN if all test samples are of one class."""
-    return area_under_curve(y, predictions.scores(), predictions.classes) if len(np.unique(y)) > 1 else np.nan
-
-
-def _eer(predictions: Predictions, y: np.ndarray) -> float:
-    """Return the equal error rate; NaN if all test samples are of one class."""
-    return equal_error_rate(y, predictions.scores(), predictions.classes) if len(np.unique(y)) > 1 else np.nan
+def _of_events(measure: Callable[..., float], predictions: Predictions, y: np.ndarray) -> float:
+    """Return the mean over classes; NaN if all test samples are of one class."""
+    if len(np.unique(y)) < 2:
+        return np.nan
+    return _mean_over_events(measure, y, predictions.scores(), predictions.classes)
 
 
 def _log_loss(predictions: Predictions, y: np.ndarray) -> float:
@@ -455,8 +447,8 @@ _BY_TASK: dict[str, list[tuple[str, str, bool, Compute, str]]] = {
         ("balanced_accuracy", "labels", True, _balanced_accuracy, "balanced accuracy"),
         ("f1", "labels", True, _f1, "F1"),
         ("mcc", "labels", True, _mcc, "Matthews correlation"),
-        ("auc", "scores", True, _auc, "AUC"),
-        ("eer", "scores", False, _eer, "equal error rate"),
+        ("auc", "scores", True, partial(_of_events, skm.roc_auc_score), "AUC"),
+        ("eer", "scores", False, partial(_of_events, _equal_error), "equal error rate"),
         ("log_loss", "probabilities", False, _log_loss, "log loss (nats)"),
         ("brier", "probabilities", False, _brier, "Brier score"),
         ("ece", "probabilities", False, _ece, "calibration error (ECE)"),
