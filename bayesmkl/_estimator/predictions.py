@@ -97,7 +97,8 @@ class GradePredictions(ClassifierMixin, BaseMKL):
         %(ValueError:X)s
         %(TypeError:X)s
         """
-        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+        best = self.predict_proba(X).argmax(axis=1)
+        return self.classes_[best]
 
 
 @fill_docs(ESTIMATOR)
