@@ -119,11 +119,11 @@ class ColumnPlan(NamedTuple):
             For columns that hold something else than in training, by name.
         """
         if not is_frame(X):
-            text = [column.label for column in self.columns if column.kind != FLAGS]
-            if text:
+            text = next((column for column in self.columns if column.kind != FLAGS), None)
+            if text is not None:
                 raise ValueError(
-                    f"`X` must be a DataFrame: its column {text[0]!r} held {self._kind_of(text[0])} in training, not "
-                    f"numbers; got {type(X).__name__}."
+                    f"`X` must be a DataFrame: its column {text.label!r} held {text.kind} in training, not numbers; "
+                    f"got {type(X).__name__}."
                 )
             return X
         if self.columns:
@@ -174,9 +174,6 @@ class ColumnPlan(NamedTuple):
                 f"{column.kind} such as {column.levels[0]!r} in "
                 f"{column.label!r}. {remedy}"
             )
-
-    def _kind_of(self, label: Label) -> str:
-        return next(column.kind for column in self.columns if column.label == label)
 
 
 # ---------------------------------------------------------------------------------------------- kernels of kinds
