@@ -239,9 +239,7 @@ class BaseMKL(BaseEstimator):
     kernel_bank_: KernelBank | None
     kernel_names_: np.ndarray
 
-    _BY_TARGET: ClassVar[
-        dict[str, Any]
-    ] = {}  # parameters that "auto" chooses by the target, as they are without
+    _BY_TARGET: ClassVar[dict[str, Any]] = {}  # what "auto" chooses by the target, as it is without
 
     # Parameters and results that some estimators have, as they are for the others.
     random_state: Any = None

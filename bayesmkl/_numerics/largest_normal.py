@@ -39,9 +39,7 @@ LOG_WEIGHTS = np.log(WEIGHTS) + 0.5 * NODES**2
 WIDTH = 0.9  # of the rule in units of 1/sqrt(curvature); 1.0 has ten times the error for ten variables
 NEWTON_STEPS = 4  # on a convex decreasing slope from the left of its root: they never overshoot
 ALWAYS = 40.0  # Φ(ALWAYS) is one, and its Mills ratio zero, to the last digit
-BLOCK_SIZE = (
-    2**20
-)  # variables are taken in blocks so that temporaries over all nodes stay near this many numbers
+BLOCK_SIZE = 2**20  # numbers, about, of temporaries over all nodes: variables are taken in blocks
 
 
 def largest_moments(loc: Array, y: Array, margin: Array | float) -> TruncatedMoments:

@@ -114,9 +114,7 @@ def _height(h: Array, c: Array, u: Array) -> Any:
     does not have the maximum.
     """
     xp, curvature = namespace(u), 1.0 - c * c
-    mode = xp.where(
-        h[1] > c * h[0], (h[0] - c * h[1]) / curvature, h[0]
-    )  # of the one square, or of the other
+    mode = xp.where(h[1] > c * h[0], (h[0] - c * h[1]) / curvature, h[0])  # of one square, or of the other
     r = xp.maximum(mode, 0.0)
     z, at_r = h[1] - c * u, h[1] - c * r
     apart = 0.5 * at_r * at_r

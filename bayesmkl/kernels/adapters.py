@@ -16,15 +16,8 @@ from bayesmkl.kernels.distance import callable_name
 from bayesmkl.kernels.functions import Gaussian, Linear, MovedPolynomial, Polynomial
 from bayesmkl.kernels.geometry import PairwiseGeometry
 
-PSD_NAMES = (
-    "chi2",
-    "cosine",
-    "laplacian",
-    "linear",
-    "poly",
-    "polynomial",
-    "rbf",
-)  # at scikit-learn's defaults
+# At scikit-learn's defaults.
+PSD_NAMES = ("chi2", "cosine", "laplacian", "linear", "poly", "polynomial", "rbf")
 PAIRWISE_NAMES = ("additive_chi2", *PSD_NAMES, "sigmoid")
 _EXPECTED = "the result must have shape (n_rows, n_train) = {}"
 _CALLED = (
@@ -230,7 +223,7 @@ class SklearnPairwise(ForeignKernel):
         return "chi2" in self.metric
 
     @property
-    def known_psd(self) -> bool:
+    def known_psd(self) -> bool:  # type: ignore[override]
         """True for all names but "sigmoid" and "additive_chi2"."""
         return self.metric in PSD_NAMES
 

@@ -99,9 +99,7 @@ class Kernel(BaseEstimator):
     takes_sparse: bool = False  # whether it compares rows of a `SparseTable`
     takes_units: bool = False  # whether it compares counts, codes or positions, which keep their units
     has_gates: bool = False  # whether a bank has to find columns for it
-    gate_columns: np.ndarray = (
-        NO_COLUMNS  # positions in `X` of what it sees beside its view, once they are found
-    )
+    gate_columns: np.ndarray = NO_COLUMNS  # positions in `X` of what it sees beside its view, once found
 
     def of_view(self, geometry: PairwiseGeometry) -> PairwiseGeometry:
         """Return what the columns of the view make of rows, where the kernel sees other columns, too.

@@ -45,9 +45,8 @@ Rows = Callable[[Any], np.ndarray]
 class Spherical(NamedTuple):
     """Scale every sample to unit self-similarity; a sample with none keeps a row of zeros (0/0 := 0)."""
 
-    inverse_norms: (
-        np.ndarray
-    )  # 1/sqrt(k(z, z)), (n_train,), or (1,) where all training samples share one value
+    # 1/sqrt(k(z, z)), (n_train,), or (1,) where all training samples share one value
+    inverse_norms: np.ndarray
 
     @classmethod
     def fit(cls, rows: Rows, diagonal: np.ndarray, weights: np.ndarray | None = None) -> Spherical:
@@ -73,9 +72,8 @@ class Spherical(NamedTuple):
         Rows may be of the first training samples only.
         """
         inverse_norms = inverse_root(diagonal)
-        factors = (
-            inverse_norms[:, None] * self.inverse_norms[: kernel.shape[1]]
-        )  # one product, so that a symmetric kernel stays so
+        # one product, so that a symmetric kernel stays so
+        factors = inverse_norms[:, None] * self.inverse_norms[: kernel.shape[1]]
         if not np.all(factors == 1.0):
             kernel *= factors
         return (diagonal > 0).astype(np.float64)
@@ -120,13 +118,11 @@ class Center(NamedTuple):
 
     column_means: np.ndarray  # mean of k(x, z) over training x, (n_train,)
     grand_mean: float
-    at_origin: (
-        np.ndarray
-    )  # positions of training samples that coincide with the mean up to rounding, mostly none
+    # positions of training samples that coincide with the mean up to rounding, mostly none
+    at_origin: np.ndarray
     origin: np.ndarray | None = None  # sample to whose image the kernel moves its origin first, (n_columns,)
-    lost: float = (
-        0.0  # bound on the rounding errors of centered entries, in units of the mean self-similarity
-    )
+    # bound on the rounding errors of centered entries, in units of the mean self-similarity
+    lost: float = 0.0
     shares: np.ndarray | None = None  # of the training samples in the means, (n_train,); None: equal ones
 
     @classmethod
@@ -141,9 +137,7 @@ class Center(NamedTuple):
             column_means += values.sum(axis=0) / n_train if shares is None else shares[block] @ values
         size = max(np.abs(row_means).max(), np.abs(diagonal).max())
         if np.abs(column_means - row_means).max() <= SYMMETRIC * size:
-            column_means = (
-                row_means.copy()
-            )  # the same digits, so that the centered kernel is exactly symmetric
+            column_means = row_means.copy()  # the same digits: the centered kernel is exactly symmetric
         grand_mean = float(_means(column_means, shares))
         centered = _centered_diagonal(diagonal, row_means, grand_mean)
         left, noise = float(np.abs(centered).mean()), ENTRY_NOISE * float(np.abs(diagonal).mean())

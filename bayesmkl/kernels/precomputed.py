@@ -263,9 +263,7 @@ def _without_labels(matrix: Any) -> Any:
 class NamedKernels(NamedTuple):
     """Kernels of the same samples and what they are called."""
 
-    values: (
-        np.ndarray
-    )  # (n_rows, n_train, n_kernels), a view of an array that is contiguous with kernels first
+    values: np.ndarray  # (n_rows, n_train, n_kernels), a view of an array with kernels first
     names: list[str]  # for `kernel_names`
 
     @property

@@ -179,9 +179,8 @@ class DenseStack(_Held, Stack):
     def _mixture(self, mixing: Any) -> tuple[Callable[[slice], np.ndarray], int]:
         if self.is_single:
             return super()._mixture(mixing)
-        return lambda part: np.einsum(
-            "m,mij->ij", mixing, self.kernels[:, part]
-        ), MIXED  # `combine` would copy
+        # `combine` would copy
+        return lambda part: np.einsum("m,mij->ij", mixing, self.kernels[:, part]), MIXED
 
     def quadratic(self, vector: Any) -> Any:
         """Return ``v^T K_m v`` for every kernel, shape (n_kernels,) or (n_kernels, q)."""

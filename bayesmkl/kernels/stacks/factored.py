@@ -303,9 +303,8 @@ class LowRankStack(Factors, Stack):
         rest = self._rest.apply(vector if own is None else own[self._factored :])
         products = self._products(vector, own)
         shape = rest.shape[1:]
-        out = np.empty((self.n_kernels, *shape[::-1])).transpose(
-            0, *range(len(shape), 0, -1)
-        )  # vectors first
+        vectors_first = np.empty((self.n_kernels, *shape[::-1]))
+        out = vectors_first.transpose(0, *range(len(shape), 0, -1))
         for where, product in products:
             out[members[where]] = product
         out[members[self._factored :]] = rest

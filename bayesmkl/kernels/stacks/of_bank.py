@@ -31,9 +31,8 @@ from bayesmkl.kernels.stacks.streamed import StreamedStack, streamed_stack
 # Part of k(x, x) that a factor may miss. With a tolerance t of the factors, entries are off by sqrt(UNSEEN t) of
 # sqrt(k(x, x) k(z, z)) at most, 1e-7 for t = 1e-10.
 UNSEEN = 1e-4
-LARGE = (
-    2**28
-)  # bytes of kernels without factors from which on they are evaluated when they are needed, not held
+# Bytes of kernels without factors from which on they are evaluated when they are needed, not held.
+LARGE = 2**28
 SHORTER = 4  # times as many entries have dense kernels as have their features, at least
 MOST_FEATURES = 3  # for every kernel; of more, a sum of kernels takes longer than one of their entries
 

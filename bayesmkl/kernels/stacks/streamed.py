@@ -499,9 +499,8 @@ class StreamedStack(Stack):
         with _blas().limit(limits=1, user_api="blas"), ThreadPoolExecutor(self.threads) as pool:
             pending: deque[Future] = deque()
             for block in blocks:
-                pending.append(
-                    pool.submit(copy_context().run, work_in_room, block)
-                )  # with NumPy's error state
+                # with NumPy's error state
+                pending.append(pool.submit(copy_context().run, work_in_room, block))
                 if len(pending) > 2 * self.threads:
                     yield pending.popleft().result()
             while pending:
