@@ -27,6 +27,11 @@ def shown(value: object) -> str:
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
 
 
+def counted(size: int, what: str) -> str:
+    """Write a number of things."""
+    return f"{size} {what}" if size == 1 else f"{size} {what}s"
+
+
 def check_number(name: str, value: object, low: float = -math.inf, inclusive: bool = False) -> float:
     """Return `value` as a float if it is a finite real number above `low` (or at it, if `inclusive`).
 

@@ -14,7 +14,7 @@ from scipy.stats import norm
 
 from bayesmkl._utils.docstrings import entries, fill_docs
 from bayesmkl._utils.files import as_path
-from bayesmkl._utils.validation import check_choice, check_probability
+from bayesmkl._utils.validation import check_choice, check_probability, counted
 from bayesmkl.evaluation.metrics import metric_of, stored_score
 from bayesmkl.evaluation.predictions import StoredPredictions
 from bayesmkl.evaluation.significance import pairwise, rank_table
@@ -526,10 +526,8 @@ class Comparison:
     def __repr__(self) -> str:
         n_failed = len(self.failures)
         failed = f", {n_failed} failed" if n_failed else ""
-        n_models, n_sets = len(self.models), len(self.datasets)
-        sets = "data set" if n_sets == 1 else "data sets"
-        size = f"{n_models} model{'' if n_models == 1 else 's'} x {n_sets} {sets}, {len(self.cells)} cells"
-        return f"<Comparison: {size}{failed}>"
+        size = f"{counted(len(self.models), 'model')} x {counted(len(self.datasets), 'data set')}"
+        return f"<Comparison: {size}, {len(self.cells)} cells{failed}>"
 
     def __str__(self) -> str:
         means = self.summary().pivot(index="model", columns="dataset", values="mean")

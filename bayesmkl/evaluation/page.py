@@ -110,11 +110,6 @@ def number(value: float | np.number, digits: int = 3) -> str:
     return f"{value:.{max(digits - max(math.floor(math.log10(size)), 0), 0)}f}"
 
 
-def counted(size: int, what: str) -> str:
-    """Write a number of things."""
-    return f"{size} {what}" if size == 1 else f"{size} {what}s"
-
-
 def plain(name: str) -> str:
     """Turn a name into one that an id may have."""
     return "".join(letter if letter.isalnum() else "-" for letter in name)

@@ -18,7 +18,7 @@ from bayesmkl._utils.files import as_path
 from bayesmkl._utils.settings import own_settings
 from bayesmkl._utils.survival_target import event_and_time
 from bayesmkl._utils.typing import Samples, Targets
-from bayesmkl._utils.validation import check_probability, generator_of
+from bayesmkl._utils.validation import check_probability, counted, generator_of
 from bayesmkl.evaluation.metrics import METRICS, evaluated
 from bayesmkl.evaluation.page import (
     MISSING,
@@ -29,7 +29,6 @@ from bayesmkl.evaluation.page import (
     ModelReport,
     Printed,
     Rows,
-    counted,
     number,
     worded,
 )

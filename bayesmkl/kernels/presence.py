@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from bayesmkl._utils.validation import counted
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.kernels.views import View
 
@@ -147,7 +148,7 @@ def check_some_view(present: np.ndarray | None) -> None:
     bare = np.flatnonzero(~present.any(axis=0))
     if len(bare):
         raise ValueError(
-            f"`X`: all views of {_count(len(bare), 'sample')} are missing, the first in row {bare[0]}. "
+            f"`X`: all views of {counted(len(bare), 'sample')} are missing, the first in row {bare[0]}. "
             "Nothing is known about them: leave them out."
         )
 
@@ -171,13 +172,9 @@ def _incomplete(view: View, rows: np.ndarray, whole: bool) -> str:
         '`KernelBank(missing_views="impute")`, or split it into smaller views.'
     )
     return (
-        f"`X`: {_count(n_rows, 'sample')} {'has' if n_rows == 1 else 'have'} NaN in some but not all columns of "
+        f"`X`: {counted(n_rows, 'sample')} {'has' if n_rows == 1 else 'have'} NaN in some but not all columns of "
         f"view {view.name!r}, the first in row {first}. {remedy}"
     )
-
-
-def _count(n: int, noun: str) -> str:
-    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
 
 
 def stack_with_absent(
