@@ -441,7 +441,7 @@ def test_bad_files_and_names_are_named(csv, tmp_path):
     assert "cannot be read as a .parquet table" in fails("fit", tmp_path / "text.parquet", *to_run)
     message = fails("fit", csv, *to_run)
     assert "--target names the column 'y'" in message
-    assert "its columns are 'radius', 'texture', 'mean area', 'diagnosis'" in message
+    assert "known: 'diagnosis', 'mean area', 'radius', 'texture'" in message
     assert "--out must name the folder" in fails("fit", csv, "--target", "diagnosis")
 
 

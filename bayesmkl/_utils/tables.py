@@ -7,7 +7,6 @@ import gzip
 import io
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -250,12 +249,6 @@ def _refuse_twice(names: Sequence[str]) -> None:
 def unnamed_columns(names: Iterable[str]) -> list[str]:
     """Return the columns that a file has no name for, most of them row numbers that were saved with it."""
     return [name for name in names if not name.strip() or UNNAMED.fullmatch(name)]
-
-
-def column_hint(column: str, table: pd.DataFrame) -> str:
-    """Suggest columns of the table for a name that is none of them."""
-    close = get_close_matches(column, table.columns, n=3)
-    return f"did you mean {named(close)}?" if close else f"its columns are {named(list(table.columns))}."
 
 
 def named(names: Sequence[str]) -> str:

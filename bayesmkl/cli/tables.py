@@ -25,7 +25,6 @@ from bayesmkl._utils.tables import (
     MISSING,
     MOST_CLASSES,
     PARQUET,
-    column_hint,
     listed,
     named,
     read_table,
@@ -161,7 +160,7 @@ def features_of(
     for role, columns in roles.items():
         for column in columns:
             if column not in table.columns:
-                hint = column_hint(column, table)
+                hint = did_you_mean(column, table.columns, n=3)
                 raise ValueError(f"{role} names the column {column!r}, which the table does not have; {hint}")
             if of.setdefault(column, role) != role:
                 raise ValueError(f"{of[column]} and {role} both name the column {column!r}. Name it once.")
@@ -229,7 +228,7 @@ def match_columns(
     if absent:
         raise ValueError(
             f"the table lacks {len(absent)} of the {len(wanted)} columns that the model was fitted to: "
-            f"{named(absent)}; {column_hint(absent[0], table)}"
+            f"{named(absent)}; {did_you_mean(absent[0], table.columns, n=3)}"
         )
     features = table[list(wanted)]
     features = features.astype({name: str for name in text if not features[name].isna().any()})
