@@ -329,13 +329,6 @@ class Storage(Options):
     backend: str = "auto"
     rank: int | None = None
 
-    def _check_rank(self) -> None:
-        check_integer("rank` of `storage", self.rank, low=1)
-        if self.kind != "compressed":
-            raise ValueError(
-                f'`rank` of `storage` is for kind="compressed"; got {self.rank!r} and kind={self.kind!r}.'
-            )
-
 
 def backend_of(storage: Storage) -> str:
     """Resolve "auto": JAX where one of its accelerator plugins is installed and works, else NumPy.
@@ -388,5 +381,9 @@ def storage_of(value: object, allowed: Sequence[str] = STORAGES) -> Storage:
             f'`backend` of `storage` must be "numpy" or "auto" with kind="{value.kind}"; got "jax". Use kind="dense".'
         )
     if value.rank is not None:
-        value._check_rank()
+        check_integer("rank` of `storage", value.rank, low=1)
+        if value.kind != "compressed":
+            raise ValueError(
+                f'`rank` of `storage` is for kind="compressed"; got {value.rank!r} and kind={value.kind!r}.'
+            )
     return value
