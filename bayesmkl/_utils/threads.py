@@ -8,6 +8,7 @@ digits wherever it runs, too.
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from collections.abc import Iterator
@@ -67,6 +68,13 @@ def one_thread(user_api: str | None = None) -> Iterator[None]:
         with _LOCK:
             for library, is_per_thread, threads in entered:
                 _leave(library, is_per_thread, threads, token)
+
+
+def blas_threads() -> int:
+    """Return the threads that BLAS has now, the largest number of its libraries; all cores where there is none."""
+    libraries = (one.library for one in _loaded(len(sys.modules)))
+    counts = [library.num_threads for library in libraries if library.user_api == "blas"]
+    return max(counts, default=os.cpu_count() or 1)
 
 
 class _Loaded(NamedTuple):

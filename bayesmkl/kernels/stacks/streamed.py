@@ -9,13 +9,11 @@ threads.
 
 from __future__ import annotations
 
-import os
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
-from functools import cache
 from itertools import groupby
 from numbers import Integral
 from queue import SimpleQueue
@@ -23,10 +21,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg.blas import daxpy, dsyrk
-from threadpoolctl import ThreadpoolController
 
 from bayesmkl._numerics.arrays import Array
 from bayesmkl._utils.memory import require_memory
+from bayesmkl._utils.threads import blas_threads, one_thread
 from bayesmkl._utils.typing import Index, RowBlocks, Samples
 from bayesmkl._utils.validation import check_integer
 from bayesmkl.kernels.adapters import CallableKernel
@@ -289,9 +287,7 @@ class StreamedStack(Stack):
             self._each_tile(block, room, add)
             return total
 
-        total = np.zeros((*rows.shape[2:], self.n_train))
-        for part in self._over_blocks(of_block):
-            total += part
+        total: Any = sum(self._over_blocks(of_block))
         return total.T
 
     def apply_and_adjoin(self, vector: Array, mixing: Array, offset: Array) -> tuple[np.ndarray, Any]:
@@ -317,9 +313,7 @@ class StreamedStack(Stack):
                 total += mixed[:, rows].reshape(-1) @ kernels
             return total
 
-        total = np.zeros(self.n_train)
-        for part in self._over_blocks(of_block):
-            total += part
+        total: Any = sum(self._over_blocks(of_block))
         mixed.flags.writeable = False
         self._pulled = weakref.ref(mixed), total
         return product, mixed
@@ -496,7 +490,7 @@ class StreamedStack(Stack):
         if self.threads == 1:
             yield from map(work_in_room, blocks)
             return
-        with _blas().limit(limits=1, user_api="blas"), ThreadPoolExecutor(self.threads) as pool:
+        with one_thread("blas"), ThreadPoolExecutor(self.threads) as pool:
             pending: deque[Future] = deque()
             for block in blocks:
                 # with NumPy's error state
@@ -577,20 +571,8 @@ def streamed_stack(
         )
     block_bytes = check_integer("block_bytes", block_bytes, low=1)
     tiles = KernelTiles(bank)
-    threads = _blas_threads() if threads is None else check_integer("threads", threads, low=1)
+    threads = blas_threads() if threads is None else check_integer("threads", threads, low=1)
     return StreamedStack(tiles, X, block_bytes, threads if tiles.threads_allowed else 1)
-
-
-@cache
-def _blas() -> ThreadpoolController:
-    """Return the controller of BLAS threads; looking for the libraries takes longer than a small contraction."""
-    return ThreadpoolController()
-
-
-def _blas_threads() -> int:
-    """Return how many threads BLAS uses now; the cores of the computer where it does not say."""
-    counts = [pool.num_threads for pool in _blas().select(user_api="blas").lib_controllers]
-    return max(counts, default=os.cpu_count() or 1)
 
 
 # -------------------------------------------------------------------------------- rows that are read in blocks
