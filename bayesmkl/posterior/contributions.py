@@ -32,7 +32,16 @@ from bayesmkl.gp.unknown_points import CompletedKernels
 from bayesmkl.kernels.presence import present_views, refuse_absent
 from bayesmkl.kernels.stacks.learned import points_of
 from bayesmkl.kernels.views import column_names
-from bayesmkl.posterior.fitted import FittedBEMKL, evenly, fitted_bemkl, groups_of, public, unwrapped
+from bayesmkl.posterior.fitted import (
+    FittedBEMKL,
+    evenly,
+    fitted_bemkl,
+    groups_of,
+    passed,
+    public,
+    row_labels,
+    unwrapped,
+)
 from bayesmkl.posterior.tables import table_of_draws
 
 if TYPE_CHECKING:
@@ -133,6 +142,8 @@ def contributions(
     >>> np.allclose(found["mean"].sum("part"), model.predict(X[:3]))
     True
     """
+    from xarray import concat
+
     ci_prob, n_draws = check_probability("ci_prob", ci_prob), check_integer("n_draws", n_draws, low=2)
     with_draws, rng = check_flag("draws", draws), generator_of("random_state", random_state)
     if by is not None:
@@ -142,9 +153,7 @@ def contributions(
     if found is not None:
         estimator, transformers = found
         _check_is_sum(estimator)
-        rows: Any = X
-        for step in transformers:
-            rows = step.transform(rows)
+        rows = passed(transformers, X)
         bank = estimator.kernel_bank_
         views = None if bank is None else list(bank.kernel_views_)
         named = _names([str(name) for name in estimator.kernel_names_], views, by, None)
@@ -165,11 +174,17 @@ def contributions(
         parts_of = parts_of_process if fitted.is_marginal else parts_of_bemkl
         blocks = parts_of(fitted, rows, named, n_draws, rng)
         about = {"inference": fitted.inference, "ci_prob": ci_prob}
-    values = _collected(blocks, ends, with_draws)
-    frame = X if isinstance(X, pd.DataFrame) else rows
-    is_frame = isinstance(frame, pd.DataFrame)
-    labels = frame.index.to_numpy() if is_frame else np.arange(values["mean"].shape[0])
-    return _dataset(values, named, outputs, labels, ends, {"score": method, **about})
+    result = concat([_summarized(block, ends, with_draws) for block in blocks], dim="sample")
+    result = result.transpose("quantile", "draw", "sample", "part", "output", missing_dims="ignore")
+    coords = {"sample": row_labels(result.sizes["sample"], X, rows), "part": named.names}
+    coords["kind"] = "part", named.kinds
+    if outputs is None:
+        result = result.isel(output=0)
+    else:
+        result, coords[outputs[0]] = result.rename(output=outputs[0]), outputs[1]
+    if "interval" in result:
+        coords["quantile"] = ends
+    return result.assign_coords(coords).assign_attrs(score=method, **about)
 
 
 class PartNames(NamedTuple):
@@ -357,49 +372,20 @@ def _names(
     return PartNames([*names, *labels], [kind] * len(names) + [what for _, what in more], groups)
 
 
-def _collected(blocks: Iterator[ScoreParts], ends: np.ndarray, with_draws: bool) -> dict[str, np.ndarray]:
-    """Return what is said of the parts of all blocks of rows, with rows, parts and outputs as last axes."""
-    found: dict[str, list[np.ndarray]] = {}
-    for mean, drawn in blocks:
-        values = {"mean": mean, "score": mean.sum(axis=-2)}
-        if drawn is not None:
-            sums = drawn.sum(axis=-2)
-            for name, own in (("", drawn), ("score_", sums)):
-                values[f"{name}std"] = own.std(axis=0, ddof=1)
-                values[f"{name}interval"] = np.quantile(own, ends, axis=0)
-            if with_draws:
-                values["draws"] = drawn
-        for name, value in values.items():
-            # outputs, which are before parts and rows, go behind them, and rows in front of parts
-            axes = (-1, -2) if name.startswith("score") else (-1, -2, -3)
-            found.setdefault(name, []).append(np.moveaxis(value, axes, sorted(axes)))
-    return {
-        name: np.concatenate(each, axis=-2 if name.startswith("score") else -3)
-        for name, each in found.items()
-    }
-
-
-def _dataset(
-    values: dict[str, np.ndarray],
-    named: PartNames,
-    outputs: tuple[str, list[str]] | None,
-    labels: np.ndarray,
-    ends: np.ndarray,
-    about: dict[str, Any],
-) -> Dataset:
+def _summarized(parts: ScoreParts, ends: np.ndarray, with_draws: bool) -> Dataset:
+    """Say what is known of the parts of a block of rows and of their sums, the scores."""
     from xarray import Dataset
 
-    first = {"interval": ("quantile",), "score_interval": ("quantile",), "draws": ("draw",)}
-    variables = {}
-    for name, value in values.items():
-        dims = (*first.get(name, ()), "sample", *(() if name.startswith("score") else ("part",)))
-        variables[name] = (dims, value[..., 0]) if outputs is None else ((*dims, outputs[0]), value)
-    coords: dict[str, Any] = {"sample": labels, "part": named.names, "kind": ("part", named.kinds)}
-    if outputs is not None:
-        coords[outputs[0]] = outputs[1]
-    if "interval" in values:
-        coords["quantile"] = ends
-    return Dataset(variables, coords, attrs=about)
+    mean, drawn = parts
+    of_parts, of_scores = ("output", "part", "sample"), ("output", "sample")
+    found: dict[str, Any] = {"mean": (of_parts, mean), "score": (of_scores, mean.sum(axis=-2))}
+    if drawn is not None:
+        for name, dims, own in (("", of_parts, drawn), ("score_", of_scores, drawn.sum(axis=-2))):
+            found[f"{name}std"] = dims, own.std(axis=0, ddof=1)
+            found[f"{name}interval"] = ("quantile", *dims), np.quantile(own, ends, axis=0)
+        if with_draws:
+            found["draws"] = ("draw", *of_parts), drawn
+    return Dataset(found)
 
 
 QUICK_DRAWS = 200  # of a table in passing

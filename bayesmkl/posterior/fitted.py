@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
@@ -325,9 +326,7 @@ class FittedBEMKL(NamedTuple):
 
     def transform(self, X: Samples) -> Any:
         """Pass new samples through the steps before the estimator."""
-        for step in self.transformers:
-            X = step.transform(X)
-        return X
+        return passed(self.transformers, X)
 
     def scores(self, X: Samples) -> ScoreDraws | None:
         """Predict the score of new samples in regression where there are draws of it; else None."""
@@ -482,6 +481,19 @@ def unwrapped(model: Any, kinds: tuple[type, ...]) -> tuple[Any, list[Any]] | No
         else:
             return None
     return estimator, transformers
+
+
+def passed(transformers: Iterable[Any], X: Samples) -> Any:
+    """Pass new samples through the steps before an estimator."""
+    for step in transformers:
+        X = step.transform(X)
+    return X
+
+
+def row_labels(n_rows: int, *tables: Any) -> np.ndarray:
+    """Return the index of the first of some tables that is a frame; positions where none is."""
+    frame = next((table for table in tables if isinstance(table, pd.DataFrame)), None)
+    return np.arange(n_rows) if frame is None else frame.index.to_numpy()
 
 
 def same_targets(first: np.ndarray, second: np.ndarray) -> bool:
