@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import islice
 from typing import Any
 
@@ -35,7 +35,7 @@ from bayesmkl.gp.unknown_points import CompletedKernels, find_centers
 from bayesmkl.kernels.bank import CheckedTable
 from bayesmkl.kernels.presence import present_views, stack_with_absent
 from bayesmkl.outcomes import Gaussian
-from bayesmkl.posterior.fitted import FittedBEMKL, evenly, fitted_bemkl, public, unwrapped
+from bayesmkl.posterior.fitted import FittedBEMKL, evenly, fitted_bemkl, passed, public, row_labels, unwrapped
 from bayesmkl.posterior.tables import errors_of_chains, monte_carlo_errors
 
 CREDIBLE, ALIKE = 0.95, 0.25  # probability of a credible set, alignment of kernels in it
@@ -126,19 +126,31 @@ def inclusion_table(model: BaseEstimator, by: str | None = None, *, fdr: float =
     if by is not None:
         check_choice("by", by, ("view", "kernel"))
     groups = fitted.kernel_groups(by)
-    by_view = groups is not fitted.kernel_names
-    names, members = np.unique(groups, return_inverse=True)
-    if not by_view:  # in their own order, each its own group
+    kind = "kernel" if groups is fitted.kernel_names else "view"
+    names, members = np.unique(np.array(groups, dtype=object), return_inverse=True)
+    if kind == "kernel":  # in their own order, each its own group
         names, members = np.array(groups, dtype=object), np.arange(len(groups))
     tables, member = [], np.eye(len(names))[members]
     alike = _alike(fitted, member)
     for k in range(len(fitted.states)):
         inside = (_included(fitted, k).astype(float) @ member) > 0.5
+        probability, errors = inside.mean(axis=0), _errors(fitted, inside.astype(float))
         shares = np.bincount(members, weights=np.atleast_2d(fitted.estimator.kernel_shares_)[k])
-        table = _table(fitted, inside, names.tolist(), shares, fdr, "view" if by_view else "kernel", alike)
-        if fitted.class_names is not None:
-            table.insert(0, fitted.output_kind, fitted.class_names[k])
-        tables.append(table)
+        numbers, of_sets = _credible_sets(inside, alike)
+        order = np.argsort(-probability, kind="stable")
+        expected = np.cumsum(1.0 - probability[order]) / np.arange(1, len(order) + 1)
+        columns = {
+            **({} if fitted.class_names is None else {fitted.output_kind: fitted.class_names[k]}),
+            kind: names[order],
+            "prob_included": probability[order],
+            "prob_mcse": errors[order],
+            "share": shares[order],
+            "fdr": expected,
+            "selected": expected <= fdr,
+            "credible_set": pd.array([n or None for n in numbers[order].tolist()], dtype="Int64"),
+            "prob_set": of_sets[order],
+        }
+        tables.append(pd.DataFrame(columns))
     table = pd.concat(tables, ignore_index=True)
     table.attrs.update(inference=fitted.inference, fdr=fdr)
     return table
@@ -155,34 +167,6 @@ def _included(fitted: FittedBEMKL, k: int) -> np.ndarray:
             f"all in. Fit it with {how}."
         )
     return found
-
-
-def _table(
-    fitted: FittedBEMKL,
-    inside: np.ndarray,
-    names: list[str],
-    shares: np.ndarray,
-    fdr: float,
-    kind: str,
-    alike: np.ndarray,
-) -> pd.DataFrame:
-    """Return the rows of one model."""
-    values = inside.astype(float)
-    numbers, of_sets = _credible_sets(inside, alike)
-    probability = values.mean(axis=0)
-    order = np.argsort(-probability, kind="stable")
-    expected = np.cumsum(1.0 - probability[order]) / np.arange(1, len(order) + 1)
-    columns = {
-        kind: np.array(names, dtype=object)[order],
-        "prob_included": probability[order],
-        "prob_mcse": _errors(fitted, values)[order],
-        "share": shares[order],
-        "fdr": expected,
-        "selected": expected <= fdr,
-        "credible_set": pd.array([n or None for n in numbers[order].tolist()], dtype="Int64"),
-        "prob_set": of_sets[order],
-    }
-    return pd.DataFrame(columns)
 
 
 def _errors(fitted: FittedBEMKL, values: np.ndarray) -> np.ndarray:
@@ -315,8 +299,7 @@ def permutation_table(
     rng = generator_of("random_state", random_state)
     estimator, steps = _with_bank(model)
     bank = estimator.kernel_bank_
-    for step in steps:
-        X = step.transform(X)
+    X = passed(steps, X)
     rows = estimator._validate_rows(X)
     if bank.column_plan_ is not None and bank.column_plan_.columns:
         X = CheckedTable(rows, None, None)  # type: ignore[assignment]  # codes of categories, not labels
@@ -328,7 +311,8 @@ def permutation_table(
     with step_progress(verbose, "permutations", found.size, "prediction") as report:
         for k, own in enumerate(columns):
             chances = None if probabilities is None else probabilities[k]
-            for r, drawn in enumerate(_drawn(rows, own, bank.X_train_, chances, n_repeats, rng)):
+            for r in range(n_repeats):
+                drawn = _drawn(rows[:, own], bank.X_train_[:, own], chances, rng)
                 found[k, r] = scorer(estimator, _with_columns(X, own, drawn), y)
                 if report is not None:
                     report(k * n_repeats + r + 1, names[k])
@@ -379,22 +363,14 @@ def _probabilities(bank: Any, rows: np.ndarray) -> np.ndarray:
 
 
 def _drawn(
-    rows: np.ndarray,
-    columns: np.ndarray,
-    train: np.ndarray,
-    chances: np.ndarray | None,
-    n_repeats: int,
-    rng: np.random.Generator,
-) -> Iterator[np.ndarray]:
-    """Yield other values of columns, (n_rows, n_columns)."""
-    own = rows[:, columns]
-    for _ in range(n_repeats):
-        if chances is None:
-            yield own[rng.permutation(len(rows))]
-            continue
-        below = np.cumsum(chances, axis=1) < rng.random((len(rows), 1))
-        drawn = train[np.minimum(below.sum(axis=1), len(train) - 1)][:, columns]
-        yield np.where(np.isnan(own), own, drawn)  # an absent view stays absent
+    own: np.ndarray, train: np.ndarray, chances: np.ndarray | None, rng: np.random.Generator
+) -> np.ndarray:
+    """Return other values of the columns of a view: those of other rows, or of training samples by `chances`."""
+    if chances is None:
+        return own[rng.permutation(len(own))]
+    below = np.cumsum(chances, axis=1) < rng.random((len(own), 1))
+    drawn = train[np.minimum(below.sum(axis=1), len(train) - 1)]
+    return np.where(np.isnan(own), own, drawn)  # an absent view stays absent
 
 
 def _with_columns(X: Samples, columns: np.ndarray, values: np.ndarray) -> Samples:
@@ -488,8 +464,7 @@ def value_of_view(
     estimator = fitted.estimator
     transformed = fitted.transform(X)
     rows = estimator._validate_rows(transformed)
-    frame = X if isinstance(X, pd.DataFrame) else transformed
-    labels = frame.index.to_numpy() if isinstance(frame, pd.DataFrame) else np.arange(len(rows))
+    labels = row_labels(len(rows), X, transformed)
     names = [view.name for view in estimator.kernel_bank_.views_]
     lacking = ~present_views(rows, estimator.kernel_bank_.views_)
     if not lacking.any():
@@ -540,26 +515,20 @@ def _checked(model: BaseEstimator) -> FittedBEMKL:
 class _Moments:
     """Scores averaged over hyperparameters: mean, variance with noise, and the probability of the second class."""
 
-    def __init__(self, shape: tuple[int, ...]) -> None:
+    def __init__(self, likelihood: Any, *shape: int) -> None:
+        self.likelihood = likelihood
         self.mean, self.square, self.within, self.positive = np.zeros((4, *shape))
 
-    def add(
-        self,
-        probability: float,
-        mean: np.ndarray,
-        variance: np.ndarray,
-        parameters: np.ndarray,
-        likelihood: Any,
-    ) -> None:
+    def add(self, probability: float, mean: np.ndarray, variance: np.ndarray, parameters: np.ndarray) -> None:
         """Add the moments of one point, in units of the score."""
         self.mean += probability * mean
         self.square += probability * mean**2
         self.within += probability * variance
-        if isinstance(likelihood, Gaussian):
+        if isinstance(self.likelihood, Gaussian):
             self.within += probability * parameters[0] ** 2
             return
         flat = np.maximum(variance.ravel(), np.finfo(float).tiny)
-        tilted = likelihood.tilted(np.ones(mean.size), mean.ravel(), flat, parameters)
+        tilted = self.likelihood.tilted(np.ones(mean.size), mean.ravel(), flat, parameters)
         self.positive += probability * np.exp(tilted.log_normalizer).reshape(mean.shape)
 
     @property
@@ -590,7 +559,8 @@ def _moments(
     design_rows = None if estimator.design_ is None else estimator.design_.rows(X)
     covariance = estimator._covariance(completed.training)
     chosen, counts = np.unique(draws.point[evenly(draws.n_draws, n_draws)], return_counts=True)
-    before, after = _Moments((len(X),)), _Moments((len(X), len(samples)))
+    likelihood = estimator.likelihood_
+    before, after = _Moments(likelihood, len(X)), _Moments(likelihood, len(X), len(samples))
     groups = np.array([views == v, views != v])
     with blas_threads_for(completed.training.n_train):
         for at, probability in zip(chosen, counts / counts.sum(), strict=True):
@@ -604,11 +574,11 @@ def _moments(
             posterior, parameters = condition(matrix, sites), draws.parameters[at, 0]
             total = own[0] + others.cross
             variance = np.maximum(own[1] + others.prior - posterior.explained(total), 0.0)
-            before.add(probability, total @ posterior.dual, variance, parameters, estimator.likelihood_)
+            before.add(probability, total @ posterior.dual, variance, parameters)
             found = revealed_moments(
                 posterior, matrix, cavity(posterior, sites), others, points, lacks, samples
             )
-            after.add(probability, *found, parameters, estimator.likelihood_)
+            after.add(probability, *found, parameters)
     return before, after, of_points[:, samples]
 
 
