@@ -30,6 +30,7 @@ from bayesmkl.gp.parts import KernelSlopes, LearnedSlopes, draw_slopes, mean_slo
 from bayesmkl.gp.reading import HyperDraws
 from bayesmkl.gp.unknown_points import CompletedKernels
 from bayesmkl.kernels.presence import present_views, refuse_absent
+from bayesmkl.kernels.sparse import is_sparse
 from bayesmkl.kernels.stacks.learned import points_of
 from bayesmkl.kernels.views import column_names
 from bayesmkl.posterior.fitted import (
@@ -444,7 +445,7 @@ def feature_table(
     Raises
     ------
     TypeError
-        For any other model.
+        For any other model, and for one that was fitted to sparse samples.
     NotFittedError
         Before `fit`.
     ValueError
@@ -588,6 +589,8 @@ def _bank_of(fitted: FittedBEMKL) -> Any:
         )
     if fitted.design is not None and fitted.design.has_tasks:
         raise ValueError("`model` must have no tasks. Fit one model for each task.")
+    if is_sparse(bank.X_train_):
+        raise TypeError("`model` was fitted to a sparse `X`, and slopes need a dense one. Fit `X.toarray()`.")
     if estimator.present_ is not None and not fitted.is_marginal:
         raise ValueError(
             f"`model` must have no missing views; got {type(estimator).__name__}. Fit it to samples that have all "

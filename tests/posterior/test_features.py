@@ -8,6 +8,7 @@ from functools import cache, partial
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.sparse import csr_array
 from scipy.stats import norm
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -290,6 +291,16 @@ def test_plot_shows_the_largest_slopes_of_one_output(fits):
         plot_features(feature_table(fits("process")), output="a")
     with pytest.raises(TypeError, match="`table` must be the result of `feature_table`"):
         plot_features(table[["view"]])
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_sparse_samples_have_no_slopes():
+    rows = csr_array(X)
+    model = BEMKLRegressor(KernelBank([Linear()]), max_iter=5).fit(rows, Y)
+    for given in (None, rows, pd.DataFrame.sparse.from_spmatrix(rows)):
+        with pytest.raises(TypeError, match=r"was fitted to a sparse `X`, .* Fit `X.toarray\(\)`"):
+            feature_table(model, given)
+    assert quick_feature_table(model, 0.94, rng) is None
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
