@@ -28,9 +28,9 @@ from bayesmkl.gp.reading import HyperDraws, log_complement
 from bayesmkl.outcomes.labels import tempered
 from bayesmkl.posterior.evaluated import Evaluated
 from bayesmkl.posterior.fitted import FittedBEMKL, evenly
-from bayesmkl.posterior.loo import LeaveOneOut, of_points
+from bayesmkl.posterior.loo import LeaveOneOut, log_normalizers, of_points
 
-WIDTH = 96
+WIDTH, FIRST_WIDTH = 96, 44  # of a report, and at most of the first column of a table
 VERDICTS = ("good", "skipped", "caution", "bad")  # the worst last
 SUM_TO_ONE = 1e-3  # what single precision and rounding to four digits leave
 N_BINS = 10
@@ -88,7 +88,7 @@ def line_of_text(text: str) -> list[str]:
     return textwrap.wrap(text, WIDTH, break_long_words=False)
 
 
-def table(header: Sequence[str], rows: Sequence[Sequence[Any]], first_width: int = 44) -> list[str]:
+def table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[str]:
     r"""Align rows under a header: the first column to the left, numbers to the right.
 
     Examples
@@ -98,15 +98,13 @@ def table(header: Sequence[str], rows: Sequence[Sequence[Any]], first_width: int
     share    0.25  100
     """
     texts = [[_text(cell) for cell in row] for row in rows]
-    texts = [[shorten(row[0], first_width), *row[1:]] for row in texts]
+    texts = [[shorten(row[0], FIRST_WIDTH), *row[1:]] for row in texts]
     widths = [max(map(len, column)) for column in zip(header, *texts, strict=True)]
     widths[0] = max(widths[0], 6)
 
     def joined(cells: Sequence[str]) -> str:
-        first = cells[0].ljust(widths[0])
-        return (
-            first + "".join("  " + c.rjust(w) for c, w in zip(cells[1:], widths[1:], strict=True))
-        ).rstrip()
+        others = [cell.rjust(width) for cell, width in zip(cells[1:], widths[1:], strict=True)]
+        return "  ".join([cells[0].ljust(widths[0]), *others]).rstrip()
 
     return [joined(header), *map(joined, texts)]
 
@@ -357,10 +355,9 @@ def _held_out_of_process(fitted: FittedBEMKL, source: str, X: Any, y: np.ndarray
     target, scale = fitted.estimator._seen(fitted.estimator._validate_rows(rows), y)
     likelihood = fitted.estimator.likelihood_
     points = moments.mean, moments.variance, moments.parameters
-    log_density = of_points(lambda *one: likelihood.tilted(*one).log_normalizer, target, *points)
-    log_score = logsumexp(log_density.sum(axis=1), b=moments.probability[:, None], axis=0) - np.log(
-        scale
-    ).sum(axis=0)
+    log_density = log_normalizers(likelihood, target, *points)
+    log_joint = logsumexp(log_density.sum(axis=1), b=moments.probability[:, None], axis=0)
+    log_score = log_joint - np.log(scale).sum(axis=0)
     below = of_points(likelihood.cdf, target, *points)
     pit = np.clip(np.tensordot(moments.probability, below, 1), 0.0, 1.0)
     return Predictions(source, y, log_score, None, pit[0] if y.ndim == 1 else pit.T, True)
@@ -440,10 +437,8 @@ def calibration_section(
             "numbers as a guess. Pass `X_test` and `y_test`."
         )
     elif n < FEWEST:
-        verdict, advice = (
-            "caution",
-            f"{n} samples are too few to judge calibration; at least {FEWEST} are needed.",
-        )
+        advice = f"{n} samples are too few to judge calibration; at least {FEWEST} are needed."
+        verdict = "caution"
     elif classes is not None:
         verdict, advice = _judge_probabilities(values)
     else:
@@ -665,8 +660,7 @@ def prior_draws(problem: Any, n_draws: int, rng: np.random.Generator) -> Posteri
         inclusion = (rng.random(shape) < priors.kernel.inclusion).astype(float)
         weights = inclusion * priors.kernel.scale * rng.standard_normal(shape)
     intercept, dual = student(priors.intercept, *outputs), student(priors.sample, *outputs, stack.n_train)
-    draws = PosteriorDraws(weights, intercept, dual)
-    draws = draws._replace(kernel_inclusion=inclusion)
+    draws = PosteriorDraws(weights, intercept, dual, kernel_inclusion=inclusion)
     if not problem.outcome.has_noise:
         return draws
     known, noise = (

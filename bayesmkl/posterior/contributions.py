@@ -33,17 +33,8 @@ from bayesmkl.kernels.presence import present_views, refuse_absent
 from bayesmkl.kernels.sparse import is_sparse
 from bayesmkl.kernels.stacks.learned import points_of
 from bayesmkl.kernels.views import column_names
-from bayesmkl.posterior.fitted import (
-    FittedBEMKL,
-    evenly,
-    fitted_bemkl,
-    groups_of,
-    passed,
-    public,
-    row_labels,
-    unwrapped,
-)
-from bayesmkl.posterior.tables import table_of_draws
+from bayesmkl.posterior.fitted import FittedBEMKL, evenly, fitted_bemkl, groups_of, passed, public, unwrapped
+from bayesmkl.posterior.tables import row_labels, table_of_draws
 
 if TYPE_CHECKING:
     from xarray import Dataset
@@ -232,6 +223,7 @@ def parts_of_process(
     covariance, blocks = estimator._covariance_and_rows(X)
     location, scale = _units(estimator, X)
     offsets = np.broadcast_to(estimator._offsets(X), location.shape)
+    columns = [] if covariance.effects is None else covariance.effects.columns
     n_outputs, first = draws.parameters.shape[1], 0
     size = max(1, BLOCK_ENTRIES // (len(chosen) * n_outputs * len(named.names)))
     with blas_threads_for(covariance.stack.n_train):
@@ -239,14 +231,10 @@ def parts_of_process(
             for begin in range(0, kernels.n_rows, size):
                 few = np.arange(begin, min(begin + size, kernels.n_rows))
                 rows, of_design = kernels.rows(few), _rows_of(design_rows, few)
-                drawn = of_processes.draw_new_parts(
-                    covariance, draws, chosen, rows, diagonal[:, few], named.groups, rng, of_design
-                )
-                columns = [] if covariance.effects is None else covariance.effects.columns
+                about = rows, diagonal[:, few], named.groups
+                drawn = of_processes.draw_new_parts(covariance, draws, chosen, *about, rng, of_design)
                 if covariance.stack.learned:
-                    mean = of_processes.mean_parts(
-                        covariance, draws, rows, diagonal[:, few], named.groups, of_design
-                    )
+                    mean = of_processes.mean_parts(covariance, draws, *about, of_design)
                 else:
                     mean = _process_means(estimator, rows, of_design, named.groups, columns)
                 units = [values[:, first + few] for values in (location, scale, offsets)]
@@ -519,10 +507,9 @@ def _table_of(
     if fitted.is_marginal:
         duals = estimator.dual_coef_ if estimator.dual_coef_.ndim == 3 else estimator.dual_coef_[None]
         views = _of_views(fitted, completed, rows, [q for _, q in there], duals)
-        relevance = _relevance(fitted.states[0], views)
-        drawn = fitted.states[0]._replace(
-            point=fitted.states[0].point[evenly(fitted.states[0].n_draws, n_draws)]
-        )
+        draws: Any = fitted.states[0]
+        relevance = _relevance(draws, views)
+        drawn = draws._replace(point=draws.point[evenly(draws.n_draws, n_draws)])
         with blas_threads_for(fitted.n_samples):
             training = estimator._stored_training() if completed is None else completed.training
             averages = [view.averages for view in views]
@@ -540,24 +527,21 @@ def _table_of(
     names = column_names(bank.n_features_in_, bank.column_labels_)
     of_views = list(zip(bank.views_, numbers, strict=True))
     features = [(view.name, names[j]) for view, columns in of_views for j in columns]
-    others = dict.fromkeys(
-        names[j] for view, columns in of_views for j in np.setdiff1d(view.columns, columns)
-    )
-    about = [
-        {**fitted.about_output(k), "view": view, "feature": feature, "size": float(size)}
-        for k, own in enumerate(sizes)
-        for (view, feature), size in zip(features, own, strict=True)
+    others = dict.fromkeys(names[j] for view, own in of_views for j in np.setdiff1d(view.columns, own))
+    named = [
+        {**fitted.about_output(k), "view": view, "feature": feature}
+        for k in range(len(sizes))
+        for view, feature in features
     ]
-    order = np.concatenate([k * len(stds) + np.argsort(-own, kind="stable") for k, own in enumerate(sizes)])
-    in_order = values.reshape(len(values), -1)[:, order]
-    signed = np.ones(len(order), dtype=bool)
-    table = table_of_draws(fitted, [about[i] for i in order], in_order, ci_prob, signed)
+    about = pd.DataFrame(named).assign(size=sizes.ravel())
     if len(relevance):
         ends = [0.5 * (1.0 - ci_prob), 0.5 * (1.0 + ci_prob)]
         found = [relevance.mean(axis=0), *np.quantile(relevance, ends, axis=0)]
-        for place, (name, own) in enumerate(zip(("", "_lower", "_upper"), found, strict=True)):
-            column = list(table.columns).index("size") + 1 + place
-            table.insert(column, f"relevance{name}", own[order % len(stds)])
+        for end, own in zip(("", "_lower", "_upper"), found, strict=True):
+            about[f"relevance{end}"] = np.tile(own, len(sizes))
+    order = np.concatenate([k * len(stds) + np.argsort(-own, kind="stable") for k, own in enumerate(sizes)])
+    in_order, about = values.reshape(len(values), -1)[:, order], about.iloc[order].reset_index(drop=True)
+    table = table_of_draws(fitted, about, in_order, ci_prob, np.ones(len(order), dtype=bool))
     said = f"Categories have no slopes: {', '.join(others)}. Compare them with `contrast`." if others else ""
     table.attrs.update(per=per, ci_prob=ci_prob, caption=said)
     return table
@@ -587,7 +571,7 @@ def _bank_of(fitted: FittedBEMKL) -> Any:
         raise ValueError(
             "`model` was fitted to precomputed kernels, which have no features. Fit it to a KernelBank."
         )
-    if fitted.design is not None and fitted.design.has_tasks:
+    if fitted.has_tasks:
         raise ValueError("`model` must have no tasks. Fit one model for each task.")
     if is_sparse(bank.X_train_):
         raise TypeError("`model` was fitted to a sparse `X`, and slopes need a dense one. Fit `X.toarray()`.")
@@ -649,9 +633,8 @@ def _of_views(
                 points = points_of(estimator.kernel_bank_, m, rows)
                 averages.append(LearnedSlopes(points, slice(n_widths, n_widths + points.n_values), q))
                 n_widths += points.n_values
-                slopes = slopes + mean_slopes(
-                    estimator._training_covariance()[0], fitted.states[0], averages[-1]
-                )
+                covariance, _ = estimator._training_covariance()
+                slopes = slopes + mean_slopes(covariance, fitted.states[0], averages[-1])
                 continue
             cross, dual = own.over_rows(q).T, duals[:, m]
             if completed is not None:
@@ -676,10 +659,8 @@ def _relevance(draws: HyperDraws, views: list[_View]) -> np.ndarray:
         own: Any = np.full((draws.n_draws, view.size.shape[1]), np.nan)
         learned = [one for one in view.averages if isinstance(one, LearnedSlopes) and one.points.each]
         for one in learned:
-            seen, rates = (
-                np.isfinite(one.points.medians),
-                np.exp(-2.0 * draws.log_widths[draws.point, one.values]),
-            )
+            seen = np.isfinite(one.points.medians)
+            rates = np.exp(-2.0 * draws.log_widths[draws.point, one.values])
             own = np.where(np.isnan(own), 0.0, own)
             own[:, seen] += draws.shares[:, [one.points.kernel]] * rates / rates.sum(axis=1, keepdims=True)
         found.append(own)
@@ -692,8 +673,7 @@ def _drawn_of_bemkl(draws: list[PosteriorDraws], views: list[_View]) -> np.ndarr
     found = []
     for own in (output for each in draws for output in each.outputs()):
         weights = iter(own.kernel_weights.T[..., None])
-        slopes = [
-            sum(next(weights) * (own.dual @ kernel.cross.T) for kernel in view.averages) for view in views
-        ]
+        of_views = (view.averages for view in views)
+        slopes = [sum(next(weights) * (own.dual @ one.cross.T) for one in kernels) for kernels in of_views]
         found.append(np.concatenate(slopes, axis=1))
     return np.stack(found, axis=1)

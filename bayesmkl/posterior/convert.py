@@ -497,14 +497,11 @@ def _dataset(
     from arviz_base import from_dict
 
     own = {} if group == "log_prior" else DIMS  # which has sums over the entries of a variable
-    design = fitted.design
-    if group == "constant_data" and design is not None and design.has_tasks:
+    if group == "constant_data" and fitted.has_tasks:
         own = own | {"y_mean": ("task",), "y_scale": ("task",)}
     by_output = fitted.estimator.likelihood_.names if fitted.is_marginal else ()
-    dims = {
-        name: _dims(fitted, group, own.get(name, (OUTPUT,) if name in by_output else ()))
-        for name in variables
-    }
+    own = dict.fromkeys(by_output, (OUTPUT,)) | own
+    dims = {name: _dims(fitted, group, own.get(name, ())) for name in variables}
     if group == "log_likelihood" and (fitted.is_multinomial or fitted.is_marginal):
         dims = {name: ["obs_id"] for name in variables}
     return from_dict({group: variables}, coords=coords, dims=dims, **options)[group].to_dataset()

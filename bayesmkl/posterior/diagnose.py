@@ -688,10 +688,8 @@ def _size(
     if design is not None and design.has_effects:
         about += ", without effects of covariates and groups"
     if fitted.outcome == "numbers":
-        of_task = design is not None and design.has_tasks
-        about += (
-            ", in standard deviations of the targets of a task" if of_task else ", in units of the target"
-        )
+        unit = "standard deviations of the targets of a task" if fitted.has_tasks else "units of the target"
+        about += f", in {unit}"
     lines += checks.line_of_text(
         f"{about}; variance explained: of the score, and of score and noise together."
     )
@@ -734,8 +732,8 @@ def widths_section(fitted: FittedBEMKL) -> list[checks.Section]:
     columns, n_all = bank._used_columns(), bank.n_features_in_
     codes = np.zeros(n_all) if bank.column_plan_ is None else bank.column_plan_.codes()
     is_so = len(bank.views_) == 1 and any(getattr(k, "learns", None) == "each" for k in bank.kernels_)
-    has_tasks = design is not None and design.has_tasks
-    if is_so or has_tasks or is_sparse(bank.X_train_) or not 1 < (codes[columns] == 0).sum() <= MOST_WIDTHS:
+    n_numbers = int((codes[columns] == 0).sum())
+    if is_so or fitted.has_tasks or is_sparse(bank.X_train_) or not 1 < n_numbers <= MOST_WIDTHS:
         return []
     kernels: list[Any] = [Gaussian(width="each"), Linear()]
     if (codes[columns] == 2).any():

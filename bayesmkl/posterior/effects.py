@@ -46,6 +46,7 @@ BLOCK_ENTRIES = 2**24  # of kernels that are held at once
 N_DRAWS = 4000  # of bands over several rows, and of odds ratios under a probit
 ROUNDING = 1e-6  # of standard deviations, in units of the largest of a curve
 BISECTIONS, FARTHEST = 60, 9.0  # of quantiles; standard deviations
+SCORE = "score"  # name and kind of all parts together
 PROBIT = "odds ratio of a probit"
 QUANTILES = (0.25, 0.35, 0.45, 0.55, 0.65, 0.75)
 
@@ -79,9 +80,8 @@ class Mixture(NamedTuple):
     def quantile(self, probability: float) -> np.ndarray:
         """Return quantiles, (n_outputs, n_parts, n_curves, n_rows)."""
         std = self.std
-        low, high = (
-            end(self.mean + sign * FARTHEST * std, axis=0) for end, sign in ((np.min, -1.0), (np.max, 1.0))
-        )
+        low = np.min(self.mean - FARTHEST * std, axis=0)
+        high = np.max(self.mean + FARTHEST * std, axis=0)
         scale = np.where(std > 0.0, std, 1.0)
         for _ in range(BISECTIONS):
             middle = 0.5 * (low + high)
@@ -193,7 +193,7 @@ def contrast(
             f"`A` and `B` must have the same number of rows, or one of them a single row; got {len(of_a)} and "
             f"{len(of_b)}. Repeat rows, such as A.iloc[[0, 0, 1]]."
         )
-    named = PartNames(["score"], ["score"], np.ones((1, len(fitted.kernel_names)), dtype=bool))
+    named = PartNames([SCORE], [SCORE], np.ones((1, len(fitted.kernel_names)), dtype=bool))
     if by is not None:
         named = _names(fitted.kernel_names, fitted.kernel_views, by, fitted.design)
         if by == "view" and not is_sparse(of_a):
@@ -209,8 +209,8 @@ def contrast(
         rows, place = _unique(both)
         a, b = (np.eye(len(rows))[own] for own in place.reshape(2, -1))
         weights = np.stack([a - b, a], axis=1) if probit else (a - b)[:, None]
-        found = _mixture(fitted, rows, weights, named, by, rng)
-        values.append(_odds_ratios(found, ci_prob, rng) if probit else _ends(found, ci_prob))
+        found = _mixture(fitted, rows, weights, named, rng)
+        values.append(_odds_ratios(found, ci_prob, rng) if probit else _ends(found, ci_prob)[..., 0])
     ends = np.concatenate(values, axis=-1)  # (3, n_outputs, n_parts, n)
     ends = np.exp(ends) if is_ratio else ends
     labels = _labels(A if len(of_a) == n else B, n)
@@ -314,7 +314,7 @@ def overall_effect(
             '`scale` must be "difference" for quantiles under a probit; got "ratio". Use likelihood="logit", or '
             "`contrast` of two rows."
         )
-    if fitted.design is not None and fitted.design.has_tasks:
+    if fitted.has_tasks:
         raise ValueError(
             "`model` must have no tasks, because each has its own effect. Build rows of one task, and compare "
             "them with `contrast`."
@@ -327,15 +327,15 @@ def overall_effect(
             "as 0.05 and 0.95."
         )
     curves = [np.where(np.arange(len(typical)) == j, moved, typical) for j in columns] or [moved]
-    named = PartNames(["score"], ["score"], np.ones((1, len(fitted.kernel_names)), dtype=bool))
+    named = PartNames([SCORE], [SCORE], np.ones((1, len(fitted.kernel_names)), dtype=bool))
     values = []
     for first in range(0, len(curves), size := max(1, 2 * _pairs_at_once(fitted) // len(q))):
         some = curves[first : first + size]
         rows, place = _unique([*some, typical[None]])
         at = np.eye(len(rows))[place]
-        found = _mixture(fitted, rows, at[:-1].reshape(len(some), len(q), -1) - at[-1], named, None, rng)
+        found = _mixture(fitted, rows, at[:-1].reshape(len(some), len(q), -1) - at[-1], named, rng)
         band = _bands(found, ci_prob, rng)
-        values.append(np.concatenate([_ends(found, ci_prob, whole=True), band]))
+        values.append(np.concatenate([_ends(found, ci_prob), band]))
     ends = np.concatenate(values, axis=-2)[:, :, 0]  # (5, n_outputs, n_curves, n_quantiles)
     ends = np.exp(ends) if is_ratio else ends
     bank = fitted.estimator.kernel_bank_
@@ -476,12 +476,7 @@ def _unique(blocks: list[Any]) -> tuple[Any, np.ndarray]:
 
 
 def _mixture(
-    fitted: FittedBEMKL,
-    X: Any,
-    weights: np.ndarray,
-    named: PartNames,
-    by: str | None,
-    rng: np.random.Generator,
+    fitted: FittedBEMKL, X: Any, weights: np.ndarray, named: PartNames, rng: np.random.Generator
 ) -> Mixture:
     """Return sums of scores of rows, or of their parts.
 
@@ -493,37 +488,30 @@ def _mixture(
     weights : ndarray of shape (n_curves, n, n_rows)
         Of rows in sums, which add up to zero.
     named : PartNames
-    by : str or None
-        None: the sum of all parts.
+        The parts, or `SCORE`, their sum.
     rng : numpy.random.Generator
     """
-    found = (_of_process if fitted.is_marginal else _of_bemkl)(fitted, X, weights, named, by is None, rng)
-    if by is None:
-        return found
-    kept = _kept(fitted, named)
-    return found._replace(
-        mean=found.mean[:, :, kept], cov=found.cov[:, :, kept if found.cov.shape[2] > 1 else [0]]
-    )
+    of_model = _of_process if fitted.is_marginal else _of_bemkl
+    found, kept = of_model(fitted, X, weights, named, rng), _kept(fitted, named)
+    of_cov = kept if found.cov.shape[2] > 1 else [0]
+    return found._replace(mean=found.mean[:, :, kept], cov=found.cov[:, :, of_cov])
 
 
 def _of_process(
-    fitted: FittedBEMKL, X: Any, weights: np.ndarray, named: PartNames, of_sum: bool, rng: np.random.Generator
+    fitted: FittedBEMKL, X: Any, weights: np.ndarray, named: PartNames, rng: np.random.Generator
 ) -> Mixture:
     estimator, draws = fitted.estimator, fitted.states[0]
     covariance, blocks = estimator._covariance_and_rows(X)
     of_blocks, between = list(blocks), _between(estimator, X)
-    design_rows = None
-    if fitted.design is not None:
-        design_rows = fitted.design.rows(X)
+    design_rows = None if fitted.design is None else fitted.design.rows(X)
     location, units = _units(estimator, X)
     if estimator._OUTCOME != "numbers":
         units = np.repeat(estimator._score_units()[:, None], len(X), axis=1)
     points, probability = draws.of_predictions
     n_outputs, (n_curves, n, _) = draws.parameters.shape[1], weights.shape
     columns = [] if covariance.effects is None else covariance.effects.columns
-    n_parts = len(named.groups) + 1 + len(columns)
-    shape = len(points), n_outputs, 1 if of_sum else n_parts, n_curves, n
-    mean, cov = np.empty(shape), np.empty((*shape, n))
+    shape, of_sum = (len(points), n_outputs, len(named.kinds), n_curves, n), named.kinds == [SCORE]
+    mean, cov = np.zeros(shape), np.zeros((*shape, n))  # of an offset these are zero
     scaled = np.broadcast_to(weights, (n_outputs, *weights.shape)) * units[:, None, None]
     with blas_threads_for(covariance.stack.n_train):
         for i, at in enumerate(points):
@@ -541,13 +529,12 @@ def _of_process(
                     cov[i, k, p] = scaled[k] @ prior @ scaled[k].mT - told @ told.mT
         if not estimator._learns:  # means are those of all points
             exact = [
-                _process_means(estimator, own, of_rows, named.groups, columns)
-                for own, _, of_rows in of_blocks
+                _process_means(estimator, own, rows, named.groups, columns) for own, _, rows in of_blocks
             ]
             of_parts = np.concatenate(exact, axis=-1)
             of_parts = of_parts.sum(axis=1, keepdims=True) if of_sum else of_parts
-            shift = np.einsum("kcnr,kpr->kpcn", scaled, of_parts) - np.tensordot(probability, mean, 1)
-            mean += shift
+            found = mean[:, :, : of_parts.shape[1]]
+            found += np.einsum("kcnr,kpr->kpcn", scaled, of_parts) - np.tensordot(probability, found, 1)
     offsets = np.broadcast_to(estimator._offsets(X), units.shape)
     # zero but between tasks
     constant = np.einsum("cnr,kr->kcn", weights, np.broadcast_to(location, (n_outputs, len(X))))
@@ -557,10 +544,7 @@ def _of_process(
     else:
         mean[:, :, named.kinds.index("intercept")] += constant
         if "offset" in named.kinds:
-            mean = np.concatenate(
-                [mean, np.broadcast_to(by_offset[None, :, None], (*shape[:2], 1, n_curves, n))], axis=2
-            )
-            cov = np.concatenate([cov, np.zeros_like(cov[:, :, :1])], axis=2)
+            mean[:, :, named.kinds.index("offset")] += by_offset
     return Mixture(probability, mean, cov)
 
 
@@ -576,12 +560,8 @@ def _parts(
     design_rows: Any,
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yield covariances of parts with the training scores, and among rows."""
-    own, weights, tasks, effects = (
-        draws.kernel_weights[at],
-        draws.weights[at],
-        covariance.tasks,
-        covariance.effects,
-    )
+    own, weights = draws.kernel_weights[at], draws.weights[at]
+    tasks, effects = covariance.tasks, covariance.effects
     for group in groups:
         cross = np.concatenate([covariance.cross(rows, own * group, weights) for rows, *_ in blocks])
         prior = covariance.cross(between, own * group, weights)
@@ -596,12 +576,8 @@ def _parts(
     design, stds = fitted.design, draws.group_std[at]
     assert design is not None
     terms = [(None, c) for c in range(effects.n_covariates)] + list(design.terms)
-    for (group, c), (cross, _), std in zip(
-        terms,
-        effects.each(design_rows, stds),
-        [effects.covariate_std] * effects.n_covariates + list(stds),
-        strict=True,
-    ):
+    of_terms = [effects.covariate_std] * effects.n_covariates + list(stds)
+    for (group, c), (cross, _), std in zip(terms, effects.each(design_rows, stds), of_terms, strict=True):
         factor = np.ones(len(X)) if c is None else design_rows.basis[:, c]
         same: Any = 1.0
         if group is not None:  # levels that no training sample is of are levels, too
@@ -639,7 +615,7 @@ def _between(estimator: Any, X: Any) -> Any:
 
 
 def _of_bemkl(
-    fitted: FittedBEMKL, X: Any, weights: np.ndarray, named: PartNames, of_sum: bool, rng: np.random.Generator
+    fitted: FittedBEMKL, X: Any, weights: np.ndarray, named: PartNames, rng: np.random.Generator
 ) -> Mixture:
     """Return draws of the means of intermediate outputs as a mixture of points."""
     estimator = fitted.estimator
@@ -658,10 +634,10 @@ def _of_bemkl(
             drawn.append(one.kernel_weights[..., None] * kernels)
     units = np.array(outputs)[:, None, None]
     mean, every = units * np.concatenate(means), units * np.stack(drawn, axis=1)
-    groups = np.ones((1, mean.shape[1])) if of_sum else np.asarray(named.groups, dtype=float)
+    groups = named.groups.astype(float)
     mean, every = (np.einsum("cnr,gm,...mr->...gcn", weights, groups, own) for own in (mean, every))
     every = every + (mean - every.mean(axis=0))
-    if not of_sum:  # the intercept comes last
+    if named.kinds != [SCORE]:  # the intercept comes last
         every = np.concatenate([every, np.zeros_like(every[:, :, :1])], axis=2)
     probability = np.full(len(every), 1.0 / len(every))
     return Mixture(probability, every, np.zeros((len(every), *[1] * 5)))
@@ -670,11 +646,10 @@ def _of_bemkl(
 # ------------------------------------------------------------------------------------------------------- what is told
 
 
-def _ends(found: Mixture, ci_prob: float, whole: bool = False) -> np.ndarray:
+def _ends(found: Mixture, ci_prob: float) -> np.ndarray:
     """Return means and ends of intervals, (3, n_outputs, n_parts, n_curves[, n])."""
     tail = 0.5 * (1.0 - ci_prob)
-    ends = np.stack([found.total_mean, found.quantile(tail), found.quantile(1.0 - tail)])
-    return ends if whole else ends[..., 0]
+    return np.stack([found.total_mean, found.quantile(tail), found.quantile(1.0 - tail)])
 
 
 def _odds_ratios(found: Mixture, ci_prob: float, rng: np.random.Generator) -> np.ndarray:
@@ -704,8 +679,7 @@ def _labels(rows: Any, n: int) -> list[Any]:
 
 def _kept(fitted: FittedBEMKL, named: PartNames) -> list[int]:
     """Return positions of parts; the intercept, which is the same in all rows, is one between tasks alone."""
-    has_tasks = fitted.design is not None and fitted.design.has_tasks
-    return [p for p, kind in enumerate(named.kinds) if has_tasks or kind != "intercept"]
+    return [p for p, kind in enumerate(named.kinds) if fitted.has_tasks or kind != "intercept"]
 
 
 def _frame(

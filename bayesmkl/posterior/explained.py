@@ -155,7 +155,6 @@ def unit_of(fitted: FittedBEMKL) -> str:
         fitted.estimator.likelihood_ if fitted.is_marginal else fitted.problems_without_kernels()[0].outcome
     )
     several = len(fitted.states) == 1 and fitted.output_names is not None
-    tasks = fitted.design is not None and fitted.design.has_tasks
-    if outcome.unit == TARGET and (several or tasks):
-        return "standard deviations of the target" + " within tasks" * tasks
+    if outcome.unit == TARGET and (several or fitted.has_tasks):
+        return "standard deviations of the target" + " within tasks" * fitted.has_tasks
     return str(outcome.unit)

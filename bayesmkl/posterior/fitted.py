@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
@@ -66,6 +65,8 @@ PROCESSES: dict[type, str] = {
     BEMKLOrdinalClassifier: "GPMKLOrdinalClassifier",
     BEMKLSurvival: "GPMKLSurvival",
 }
+# Why a model of missing views cannot be sampled or refitted.
+ABSENT = 'it integrates over missing views. Fit with missing_views="error" to samples that have all views.'
 N_DRAWS = 1000  # from a variational posterior, where nothing else is asked for
 
 
@@ -107,6 +108,11 @@ class FittedBEMKL(NamedTuple):
     def design(self) -> FittedDesign | None:
         """Covariates, groups and tasks beside the kernels; None of BEMKL."""
         return self.estimator.design_ if self.is_marginal else None
+
+    @property
+    def has_tasks(self) -> bool:
+        """Whether a column of the samples says of which task each is; BEMKL has other estimators for these."""
+        return self.design is not None and self.design.has_tasks
 
     @property
     def is_drawn(self) -> bool:
@@ -242,9 +248,7 @@ class FittedBEMKL(NamedTuple):
         """
         if not self.is_drawn:
             return [variational_draws(state, n_draws or N_DRAWS, rng) for state in self.states]
-        return [
-            state.map(lambda values: values[:, evenly(values.shape[1], n_draws)]) for state in self.states
-        ]
+        return [own.map(lambda values: values[:, evenly(values.shape[1], n_draws)]) for own in self.states]
 
     def statistics(self, n_draws: int | None) -> list[dict[str, np.ndarray]]:
         """Return the sampler statistics of each draw of `draws`, by name; one dictionary per model."""
@@ -391,10 +395,7 @@ def public(function: Callable[_Args, _Result]) -> Callable[_Args, _Result]:
 
 
 def fitted_bemkl(
-    model: BaseEstimator,
-    multitask: bool = False,
-    no_process: str | None = None,
-    of_outcome: bool = True,
+    model: BaseEstimator, multitask: bool = False, no_process: str | None = None, of_outcome: bool = True
 ) -> FittedBEMKL:
     """Find the fitted BEMKL estimator in `model`, or the additive Gaussian process.
 
@@ -488,12 +489,6 @@ def passed(transformers: Iterable[Any], X: Samples) -> Any:
     for step in transformers:
         X = step.transform(X)
     return X
-
-
-def row_labels(n_rows: int, *tables: Any) -> np.ndarray:
-    """Return the index of the first of some tables that is a frame; positions where none is."""
-    frame = next((table for table in tables if isinstance(table, pd.DataFrame)), None)
-    return np.arange(n_rows) if frame is None else frame.index.to_numpy()
 
 
 def same_targets(first: np.ndarray, second: np.ndarray) -> bool:

@@ -148,18 +148,17 @@ def compare_loo(
         raise ValueError(
             f"`kernels` must be a mapping of names in `models` to their training kernels; got {shown(kernels)}."
         )
-    results, targets, bad, inferences = {}, {}, {}, {}
+    each, found = {}, {}
     for name, model in models.items():
-        fitted, rng = fitted_bemkl(model, of_outcome=False), generator_of("random_state", random_state)
-        found = leave_each_out(fitted, n_draws, rng, kernels.get(name))
-        results[name], targets[name] = _elpd_data(found), fitted.target
-        bad[name], inferences[name] = found.n_bad, fitted.inference
-    _check_same(targets)
+        each[name], rng = fitted_bemkl(model, of_outcome=False), generator_of("random_state", random_state)
+        found[name] = leave_each_out(each[name], n_draws, rng, kernels.get(name))
+    _check_same({name: fitted.target for name, fitted in each.items()})
+    results = {name: _elpd_data(own) for name, own in found.items()}
     exact = {"round_to": "none"} if "round_to" in signature(compare).parameters else {}  # since ArviZ 1
     with holding_back(Warning):  # what ArviZ warns of, `bad_k` says
         frame = compare(results, method=method, **exact)
-    frame["bad_k"] = [bad[name] for name in frame.index]
-    frame["inference"] = [inferences[name] for name in frame.index]
+    frame["bad_k"] = [found[name].n_bad for name in frame.index]
+    frame["inference"] = [each[name].inference for name in frame.index]
     return frame
 
 
@@ -336,10 +335,8 @@ def leave_one_out_by_cavities(fitted: FittedBEMKL) -> LeaveOneOut:
     copies = 1.0
     if estimator.sample_weight_ is not None:
         likelihood, weighed = repeated(estimator.likelihood_, targets, estimator.sample_weight_)
-        taken_out, copies = (
-            _log_normalizers(likelihood, weighed, *moments, draws.parameters),
-            copies_of(likelihood, weighed[0]),
-        )
+        taken_out = log_normalizers(likelihood, weighed, *moments, draws.parameters)
+        copies = copies_of(likelihood, weighed[0])
     left = average_left_out(draws.probability, left_out, estimator._power(targets) * taken_out)
     precision = 1.0 / draws.cavity_variance
     variance = 1.0 / (precision + draws.site_precision / copies)
@@ -384,21 +381,15 @@ def log_predictive_of_points(fitted: FittedBEMKL, mean: np.ndarray, variance: np
     """
     estimator: Any = fitted.estimator
     moments = mean, variance, fitted.states[0].parameters
-    return _log_normalizers(estimator.likelihood_, estimator._targets_of_outputs(), *moments)
+    return log_normalizers(estimator.likelihood_, estimator._targets_of_outputs(), *moments)
 
 
-def _log_normalizers(likelihood: Likelihood, targets: np.ndarray, *moments: np.ndarray) -> np.ndarray:
+def log_normalizers(likelihood: Likelihood, targets: np.ndarray, *moments: np.ndarray) -> np.ndarray:
     """Return log densities of targets whose scores are normal, `of_points`."""
     return of_points(lambda *one: likelihood.tilted(*one).log_normalizer, targets, *moments)
 
 
-def of_points(
-    say: Callable[..., np.ndarray],
-    targets: np.ndarray,
-    mean: np.ndarray,
-    variance: np.ndarray,
-    parameters: np.ndarray,
-) -> np.ndarray:
+def of_points(say: Callable[..., np.ndarray], targets: np.ndarray, *moments: np.ndarray) -> np.ndarray:
     """Return what a likelihood says of targets whose scores are normal, point by point.
 
     Parameters
@@ -406,14 +397,15 @@ def of_points(
     say : callable
         Of the targets of one output, mean and variance of the scores, and parameters.
     targets : ndarray of shape (n_outputs, n_samples) or (n_outputs, n_fields, n_samples)
-    mean, variance : ndarray of shape (n_points, n_outputs, n_samples)
-    parameters : ndarray of shape (n_points, n_outputs, n_parameters)
+    *moments : ndarrays
+        Means and variances of the scores, (n_points, n_outputs, n_samples), and parameters, (n_points, n_outputs,
+        n_parameters).
 
     Returns
     -------
     ndarray of shape (n_points, n_outputs, n_samples)
     """
-    points = zip(mean, variance, parameters, strict=True)
+    points = zip(*moments, strict=True)
     return np.array([[say(*one) for one in zip(targets, *each, strict=True)] for each in points])
 
 

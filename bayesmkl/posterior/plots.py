@@ -471,10 +471,8 @@ def plot_contributions(
     ax.set_xticks(range(len(parts)), [shorten(str(n), LONGEST) for n in names], rotation=45, ha="right")
     ax.set_yticks([])
     ax.set_ylabel(f"{len(samples)} samples, by falling score")
-    finding = (
-        "" if "interval" not in found else f"Sure of its sign: {100 * np.mean(alpha == 1.0):.0f} % of cells"
-    )
-    ax.set_title(finding, loc="left", fontsize="medium")
+    sure = f"Sure of its sign: {100 * np.mean(alpha == 1.0):.0f} % of cells"
+    ax.set_title(sure if "interval" in found else "", loc="left", fontsize="medium")
     return ax
 
 

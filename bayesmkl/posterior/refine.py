@@ -26,7 +26,7 @@ from bayesmkl.bemkl.nonnegative import NonnegativeReadout
 from bayesmkl.kernels.stacks.dense import DenseStack, stored_array
 from bayesmkl.posterior.checks import why_no_prior_draws
 from bayesmkl.posterior.evaluated import convergence
-from bayesmkl.posterior.fitted import FittedBEMKL, fitted_bemkl, public, same_targets
+from bayesmkl.posterior.fitted import ABSENT, FittedBEMKL, fitted_bemkl, public, same_targets
 from bayesmkl.posterior.tables import kernel_table
 
 PLURALS = {"class": "classes", "label": "labels", "output": "targets"}
@@ -237,9 +237,7 @@ def why_not_sampled(fitted: FittedBEMKL) -> str | None:
     if fitted.is_drawn:
         return None
     if getattr(state.intermediate, "absent", None) is not None:
-        return (
-            'it integrates over missing views. Fit with missing_views="error" to samples that have all views.'
-        )
+        return ABSENT
     if isinstance(state.readout, NonnegativeReadout):
         return (
             "its kernel weights are not negative. Fit with `nonnegative=False`, or sample weights on the simplex by "

@@ -54,7 +54,7 @@ from bayesmkl.kernels.stacks.dense import DenseStack, stored_array
 from bayesmkl.kernels.stacks.learned import LearnedStack, with_learned
 from bayesmkl.kernels.together import TOGETHER, ViewKernels
 from bayesmkl.kernels.views import View
-from bayesmkl.posterior.fitted import FittedBEMKL, evenly, fitted_bemkl, public, states_of
+from bayesmkl.posterior.fitted import ABSENT, FittedBEMKL, evenly, fitted_bemkl, public, states_of
 from bayesmkl.posterior.loo import leave_one_out_of_draws
 from bayesmkl.posterior.tables import OF_SHARES, table_of_draws
 
@@ -69,9 +69,7 @@ WEAK_FROM = 1.0  # and "weak": at most 4 % of data sets without signal are above
 AGAINST_BELOW = -1.0  # below it there is evidence against the view
 CLEAR, WEAK, NO_EVIDENCE, AGAINST, UNKNOWN = "clear", "weak", "no evidence", "evidence against", "not tested"
 PREDICTS = (CLEAR, WEAK)
-LARGE = (
-    2.0  # standard errors of a difference in accuracy, beyond which it is "clear" where there is no evidence
-)
+LARGE = 2.0  # standard errors of a difference in accuracy, beyond which it is "clear" without an evidence
 N_FOLDS = 10
 TOL = 1e-4  # of the bound in folds: probabilities need no more
 ALL = "all"  # name of the row of all views together
@@ -82,11 +80,7 @@ FEW_POINTS = 128  # of a refit that is asked for nothing but its predictions
 
 @public
 def relevance(
-    model: BaseEstimator,
-    by: str | None = None,
-    *,
-    kernels: ArrayLike | None = None,
-    verbose: bool = True,
+    model: BaseEstimator, by: str | None = None, *, kernels: ArrayLike | None = None, verbose: bool = True
 ) -> pd.DataFrame:
     r"""Test whether a model predicts anything, and which views or kernels it needs for that.
 
@@ -287,7 +281,7 @@ def interaction_table(
     (['views together', 'left × right'], True)
     """
     ci_prob, rng = check_probability("ci_prob", ci_prob), generator_of("random_state", random_state)
-    fitted = fitted_bemkl(model, of_outcome=True)
+    fitted = fitted_bemkl(model)
     estimator = fitted.estimator
     if not fitted.is_marginal:
         raise TypeError(
@@ -426,10 +420,8 @@ class Accuracy(NamedTuple):
         The second, ``log_evidence_diff``, is left out where there is no evidence.
         """
         difference, gain = self.elpd_i - other.elpd_i, self.log_evidence - other.log_evidence
-        found = {
-            "elpd_diff": float(difference.sum()),
-            "se": float(np.sqrt(len(difference)) * difference.std()),
-        }
+        se = float(np.sqrt(len(difference)) * difference.std())
+        found = {"elpd_diff": float(difference.sum()), "se": se}
         return found if np.isnan(gain) else found | {"log_evidence_diff": gain}
 
 
@@ -514,9 +506,7 @@ def why_no_refits(fitted: FittedBEMKL) -> str | None:
     if not fitted.labeled.all():
         return "some of its samples are unlabeled. Fit it to the labeled ones."
     if getattr(fitted.estimator, "missing_views", "error") != "error":
-        return (
-            'it integrates over missing views. Fit with missing_views="error" to samples that have all views.'
-        )
+        return ABSENT
     return None
 
 
@@ -743,9 +733,8 @@ class ViewsOfModel:
         self.own: ViewKernels | None = None
         if len(self.names) > 1:
             pairs = partial(map, itemgetter(0, 1))
-            self.own = ViewKernels.learn(
-                lambda: pairs(self._kernels()), self.members, estimator.sample_weight_
-            )
+            counts = estimator.sample_weight_
+            self.own = ViewKernels.learn(lambda: pairs(self._kernels()), self.members, counts)
 
     def products(self, pairs: Sequence[tuple[str, str]]) -> np.ndarray:
         """Return the kernels of pairs, and last the sum of all others, (n_pairs + 1, n_samples, n_samples)."""

@@ -143,10 +143,8 @@ def view_table(
         table = pd.DataFrame({"view": names, **sizes(own, tail)})
         table["verdict"] = [words.get(name, "") for name in names]
         if shares:
-            own_shares = table_of_draws(fitted, [{}] * own.share.shape[1], own.share, ci_prob).rename(
-                columns=OF_SHARES
-            )
-            table = table.join(own_shares.drop(columns="interval_by"))
+            of_shares = table_of_draws(fitted, [{}] * own.share.shape[1], own.share, ci_prob)
+            table = table.join(of_shares.rename(columns=OF_SHARES).drop(columns="interval_by"))
         tables.append(table.assign(interval_by=interval_by(fitted)))
     whole = of_all_models(fitted, tables, ci_prob, QUANTILES)
     below = dict.fromkeys(whole["view"][whole["explained_upper"] < 0.0])
@@ -269,11 +267,8 @@ def _rows(fitted: FittedBEMKL, table: pd.DataFrame, ci_prob: float) -> list[str]
     rows = []
     for name, (_, row) in zip(_names(shown), shown.iterrows(), strict=True):
         effect, explained = ([row[f"{size}{end}"] for end in ENDS] for size in ("effect", "explained"))
-        texts = (
-            "{:.2g} [{:.2g}, {:.2g}]".format(*effect),
-            "{} [{}, {}]".format(*(round(100 * e) for e in explained)),
-        )
-        rows.append([name, *texts, row["verdict"]])
+        percents = "{} [{}, {}]".format(*(round(100 * e) for e in explained))
+        rows.append([name, "{:.2g} [{:.2g}, {:.2g}]".format(*effect), percents, row["verdict"]])
     heads = ["", f"effect [{100 * ci_prob:g} %]", "explained %", "verdict"]
     more = [f"Effects are in {unit_of(fitted)}."]
     if len(shown) < len(table):
@@ -319,9 +314,8 @@ def _left_out(fitted: FittedBEMKL) -> str:
         frequencies = np.unique(target, return_counts=True)[1] / len(target)
         auc = ""
         if len(classes) == 2:
-            auc = (
-                f"an AUC of {roc_auc_score(target == classes[1], own[:, 1]):.2f} (knowing nothing: 0.50) and "
-            )
+            value = roc_auc_score(target == classes[1], own[:, 1])
+            auc = f"an AUC of {value:.2f} (knowing nothing: 0.50) and "
         nothing = -float(frequencies @ np.log(frequencies))
         return f"{start} {auc}a log loss of {-loo.elpd_i.mean():.3f} (knowing nothing: {nothing:.3f})."
     moments = draws.cavity_mean, draws.cavity_variance
@@ -347,12 +341,9 @@ def _trust(fitted: FittedBEMKL) -> str:
         start = "" if estimator.converged_ else "The fit did not converge: increase `max_iter`. "
         return f"{start}Its intervals are too narrow, as variational ones are. {valid_intervals(fitted)}"
     if not fitted.is_marginal:
-        agree = (
-            "agree: the intervals can be trusted."
-            if estimator.converged_
-            else "do not agree: draw longer ones."
-        )
-        return f"The Markov chains {agree}"
+        if estimator.converged_:
+            return "The Markov chains agree: the intervals can be trusted."
+        return "The Markov chains do not agree: draw longer ones."
     section = hyperparameters_section(fitted)
     name, limit = ("R-hat", GOOD_RHAT) if "rhat" in section.values else ("k-hat", GOOD_K)
     number = float(section.values["rhat" if "rhat" in section.values else "pareto_k"])

@@ -327,7 +327,7 @@ def _process(model: BaseEstimator, more: str) -> FittedBEMKL:
 
 def table_of_draws(
     fitted: FittedBEMKL,
-    rows: list[dict[str, Any]],
+    rows: list[dict[str, Any]] | pd.DataFrame,
     values: np.ndarray,
     ci_prob: float,
     signed: np.ndarray | None = None,
@@ -360,6 +360,12 @@ def table_of_draws(
     table["interval_by"] = interval_by(fitted)
     table.attrs.update(inference=fitted.inference, ci_prob=float(ci_prob))
     return table
+
+
+def row_labels(n_rows: int, *tables: Any) -> np.ndarray:
+    """Return the index of the first of some tables that is a frame; positions where none is."""
+    frame = next((table for table in tables if isinstance(table, pd.DataFrame)), None)
+    return np.arange(n_rows) if frame is None else frame.index.to_numpy()
 
 
 def of_all_models(

@@ -126,9 +126,8 @@ def _verdicts(fitted: FittedBEMKL) -> dict[str, Verdict]:
         stack, positions = refits.kernels(mask)
         with blas_threads_for(stack.n_train):
             smaller = estimator._hypermodel(stack, targets, options, positions)
-            log_evidence, pareto_k = smaller_evidence(
-                larger, smaller, positions, draws.coordinates, draws.probability
-            )
+            points = draws.coordinates, draws.probability
+            log_evidence, pareto_k = smaller_evidence(larger, smaller, positions, *points)
         gain = float(estimator.log_evidence_ - estimator._in_nats(log_evidence))
         word = word_beside(word_of(gain), found[ALL_VIEWS].word)
         found[name] = unknown if pareto_k > HOPELESS_K else Verdict(gain, word)

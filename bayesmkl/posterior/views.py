@@ -35,8 +35,8 @@ from bayesmkl.gp.unknown_points import CompletedKernels, find_centers
 from bayesmkl.kernels.bank import CheckedTable
 from bayesmkl.kernels.presence import present_views, stack_with_absent
 from bayesmkl.outcomes import Gaussian
-from bayesmkl.posterior.fitted import FittedBEMKL, evenly, fitted_bemkl, passed, public, row_labels, unwrapped
-from bayesmkl.posterior.tables import errors_of_chains, monte_carlo_errors
+from bayesmkl.posterior.fitted import FittedBEMKL, evenly, fitted_bemkl, passed, public, unwrapped
+from bayesmkl.posterior.tables import errors_of_chains, monte_carlo_errors, row_labels
 
 CREDIBLE, ALIKE = 0.95, 0.25  # probability of a credible set, alignment of kernels in it
 
@@ -499,12 +499,10 @@ def _checked(model: BaseEstimator) -> FittedBEMKL:
             f"missing_views={estimator.missing_views!r} and "
             f"{'precomputed kernels' if estimator.kernel_bank_ is None else 'a bank'}. Refit it."
         )
-    tasks = fitted.design is not None and fitted.design.has_tasks
-    likelihood = estimator.likelihood_
+    tasks, likelihood = fitted.has_tasks, estimator.likelihood_
     if estimator._has_outputs or tasks or not (fitted.is_classifier or isinstance(likelihood, Gaussian)):
-        what = (
-            "tasks" if tasks else "several outputs" if estimator._has_outputs else type(likelihood).__name__
-        )
+        what = "several outputs" if estimator._has_outputs else type(likelihood).__name__
+        what = "tasks" if tasks else what
         raise ValueError(
             f"`model` must have two classes, or one target of numbers with normal noise; got {what}. Fit one model "
             "for each class or output."
@@ -575,9 +573,8 @@ def _moments(
             total = own[0] + others.cross
             variance = np.maximum(own[1] + others.prior - posterior.explained(total), 0.0)
             before.add(probability, total @ posterior.dual, variance, parameters)
-            found = revealed_moments(
-                posterior, matrix, cavity(posterior, sites), others, points, lacks, samples
-            )
+            left = cavity(posterior, sites)
+            found = revealed_moments(posterior, matrix, left, others, points, lacks, samples)
             after.add(probability, *found, parameters)
     return before, after, of_points[:, samples]
 

@@ -319,7 +319,7 @@ def test_scores_of_rows_that_are_compared_have_the_variances_of_predictions(kind
     model, rows = fits(kind)
     fitted = _with_rows(model)
     named = PartNames(["score"], ["score"], np.ones((1, len(fitted.kernel_names)), dtype=bool))
-    alone = _mixture(fitted, model._validate_rows(rows), np.eye(len(rows))[None], named, None, None)
+    alone = _mixture(fitted, model._validate_rows(rows), np.eye(len(rows))[None], named, None)
     square = alone.std**2 + (alone.mean - alone.total_mean) ** 2
     std = np.sqrt(np.tensordot(alone.probability, square, 1))[:, 0, 0]
     expected = model.predict_latent(rows, return_std=True)[1]
@@ -408,9 +408,7 @@ def test_bands_hold_whole_curves_as_often_as_they_say(fits):
     rows = np.vstack([np.column_stack([np.quantile(X[:, 0], q), np.full(9, medians[1])]), medians])
     named = PartNames(["score"], ["score"], np.ones((1, 5), dtype=bool))
     weights = (np.eye(10)[:9] - np.eye(10)[9])[None]
-    drawn = _mixture(fitted, rows, weights, named, None, None).draw(4000, np.random.default_rng(1))[
-        :, 0, 0, 0
-    ]
+    drawn = _mixture(fitted, rows, weights, named, None).draw(4000, np.random.default_rng(1))[:, 0, 0, 0]
     own = found[found["feature"] == "x0"]
     inside = (drawn >= own["band_lower"].to_numpy() - 1e-6) & (drawn <= own["band_upper"].to_numpy() + 1e-6)
     assert inside.all(axis=1).mean() == pytest.approx(0.8, abs=0.03)
