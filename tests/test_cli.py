@@ -25,7 +25,7 @@ from bayesmkl.posterior import effect_table, kernel_table, load_posterior
 
 COLUMNS = ["radius", "texture", "mean area"]
 FIT = ["--kernels-on", "all", "--max-iter", "15"]
-GPMKL = ["--method", "gpmkl", "--draws", "25", "--kernels-on", "all"]
+GPMKL = ["--method", "gpmkl", "--draws", "100", "--kernels-on", "all"]
 FILES = {
     *(
         "config.json",

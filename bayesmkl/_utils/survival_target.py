@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -220,7 +221,13 @@ def _with_fields(name: str, y: object) -> object:
             array = np.asarray(y)
         except ValueError:
             return y  # an error of `as_array`
-        if array.dtype.names is not None or array.ndim != 2 or array.shape[1] < 2:
+        fields = array.dtype.names
+        if fields is not None:
+            flag = [] if {LOWER, UPPER} <= set(fields) else _binary({k: array[k] for k in fields})
+            if len(flag) != 1 or not len(array):
+                return y
+            return array.astype([(k, bool if k in flag else array.dtype[k]) for k in fields])
+        if array.ndim != 2 or array.shape[1] < 2:
             return y
         columns = {str(j): array[:, j] for j in range(array.shape[1])}
     for label, values in columns.items():
@@ -232,13 +239,9 @@ def _with_fields(name: str, y: object) -> object:
             )
         columns[label] = np.array(values.tolist()) if values.dtype.kind == "O" else values
     if not {LOWER, UPPER} <= set(columns):
-        flags = [label for label, values in columns.items() if values.dtype.kind == "b"]
-        binary = [
-            label
-            for label, values in columns.items()
-            if label != ENTRY and values.dtype.kind in "iuf" and np.isin(values, (0, 1)).all()
-        ]
-        if not flags and len(binary) == 1:
+        flags = any(values.dtype.kind == "b" for values in columns.values())
+        binary = _binary(columns)
+        if len(binary) == 1:
             columns[binary[0]] = columns[binary[0]].astype(bool)
         elif not flags:
             few = [(label, np.unique(values)) for label, values in columns.items() if label != ENTRY]
@@ -255,6 +258,17 @@ def _with_fields(name: str, y: object) -> object:
     for label, values in columns.items():
         found[label] = values
     return found
+
+
+def _binary(columns: Mapping[str, np.ndarray]) -> list[str]:
+    """Return the columns that hold nothing but 0 and 1, unless there are columns of true and false."""
+    if any(values.dtype.kind == "b" for values in columns.values()):
+        return []
+    return [
+        label
+        for label, values in columns.items()
+        if label != ENTRY and values.dtype.kind in "iuf" and np.isin(values, (0, 1)).all()
+    ]
 
 
 def _numbers(name: str, field: str, column: np.ndarray, infinite: bool = False) -> np.ndarray:

@@ -144,7 +144,7 @@ def fit(
     ] = "error",
     covariate: Annotated[Names, _option("gpmkl: column with a linear effect; repeated.")] = None,
     group: Annotated[Names, _option("gpmkl: column of sites or subjects, text too; repeated.")] = None,
-    draws: Annotated[int, Option(min=25, help="gpmkl: draws from the posterior, a quarter of them.")] = 1000,
+    draws: Annotated[int, Option(min=100, help="gpmkl: draws from the posterior.")] = 4000,
     drop: Annotated[Names, _option("Column to leave out, such as an identifier; repeated.")] = None,
     test_size: Annotated[float, Option(min=0.01, max=0.99, help="Share of rows held out for metrics.")] = 0.3,
     seed: Seed = 0,

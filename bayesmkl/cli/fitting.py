@@ -20,6 +20,7 @@ from sklearn.model_selection import GroupShuffleSplit, train_test_split
 from bayesmkl import __version__, bemkl, gp, posterior
 from bayesmkl._utils.memory import available_memory, format_bytes, require_memory
 from bayesmkl._utils.tables import listed, named
+from bayesmkl._utils.validation import counted
 from bayesmkl.cli import runs, tables
 from bayesmkl.cli.tables import did_you_mean, say
 from bayesmkl.datasets import load_wdbc
@@ -79,7 +80,7 @@ def new_model(options: Options, seen: pd.DataFrame) -> BaseEstimator:
     }
     parameters: dict[str, Any] = {"views": views, "random_state": options.seed}
     if options.method == "gpmkl":
-        parameters["inference"] = gp.Marginal(n_draws=4 * options.draws)
+        parameters["inference"] = gp.Marginal(n_draws=options.draws)
     known = inspect.signature(made).parameters
     for option, (name, value) in given.items():
         if value is not None and name not in known:
@@ -185,7 +186,9 @@ def _held_out(features: pd.DataFrame, y: np.ndarray, options: Options) -> tuple[
             )
         splitter = GroupShuffleSplit(1, test_size=share, random_state=seed)
         train, test = next(splitter.split(rows, groups=groups))
-        say(f"Rows held out are those of {len(np.unique(groups[test]))} groups of {named(options.group)}.")
+        say(
+            f"Rows held out are those of {counted(len(np.unique(groups[test])), 'group')} of {named(options.group)}."
+        )
         return train, test
     spread: Any = None
     if options.task != "regression":
@@ -375,7 +378,7 @@ def run_demo(out: Path, seed: int, fast: bool) -> None:
         test_size=0.5,
         seed=seed,
         kernels_on="all+each",
-        draws=1000,
+        draws=4000,
         **dict.fromkeys(("event", "likelihood", "kernel_prior", "max_iter")),
         **{name: [] for name in ("level", "category", "covariate", "group", "drop")},
     )

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from bayesmkl._utils.category_labels import match_labels, plain_label
+from bayesmkl._utils.given import is_frame
 from bayesmkl._utils.options import Options
 from bayesmkl._utils.validation import check_choice, check_scale, shown
 from bayesmkl.gp.effects import DesignRows, Effects
@@ -65,7 +66,7 @@ def number_groups(X: Any, known: Sequence[GroupLabels]) -> Any:
     ValueError
         For what is no DataFrame where labels were text, and for labels of another kind.
     """
-    if not hasattr(X, "dtypes"):
+    if not is_frame(X):
         text = [own.column for own in known if not _are_flags(own.labels)]
         if text:
             raise ValueError(
@@ -176,11 +177,11 @@ def columns_in(X: Any, named: Iterable[tuple[str, Any]]) -> Iterator[tuple[Any, 
     >>> [(name, values.tolist()) for name, values in columns_in([[1, 2], [3, 4]], [("group_columns", 1)])]
     [('x1', [2, 4])]
     """
-    is_frame = hasattr(X, "dtypes")
+    has_names = is_frame(X)
     try:
-        table = X if is_frame else np.asarray(X)
-        labels = column_labels(X) if is_frame else None
-        n_features = len(X.columns) if is_frame else table.shape[1]
+        table = X if has_names else np.asarray(X)
+        labels = column_labels(X) if has_names else None
+        n_features = len(X.columns) if has_names else table.shape[1]
         found = [
             j
             for name, given in named
@@ -191,7 +192,7 @@ def columns_in(X: Any, named: Iterable[tuple[str, Any]]) -> Iterator[tuple[Any, 
         return
     names = column_names(n_features, labels)
     for j in found:
-        column = table[:, j] if not is_frame else X.iloc[:, j] if hasattr(X, "iloc") else X[X.columns[j]]
+        column = table[:, j] if not has_names else X.iloc[:, j] if hasattr(X, "iloc") else X[X.columns[j]]
         yield names[j], np.asarray(column)
 
 

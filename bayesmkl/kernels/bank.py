@@ -379,9 +379,8 @@ class KernelBank(TransformerMixin, BankAlgebra):
             If `kernels` holds what is no kernel.
         """
         n_train, landmarks = (X.values if isinstance(X, CheckedTable) else X).shape[0], self.landmarks
-        n_basis = (
-            n_train if landmarks is None else landmarks if isinstance(landmarks, Integral) else len(landmarks)
-        )
+        rows = np.shape(landmarks) or (1,)
+        n_basis = n_train if landmarks is None else landmarks if isinstance(landmarks, Integral) else rows[0]
         functions = [own for _, own in self.kernels_on(X)]
         return sum(map(len, functions)) + self._needs_room(functions), n_train, int(n_basis)
 

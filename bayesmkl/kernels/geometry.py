@@ -68,7 +68,7 @@ class PairwiseGeometry:
         """Inner products ``x.z``, shape (n_rows, n_train); exactly symmetric when `X` is `Z`."""
         if is_sparse(self.X) and is_sparse(self.Z):
             return dense_products(self.X, self.Z, self._memory("inner products"))
-        return np.matmul(self.X, self.Z.T, out=self._memory("inner products"))
+        return np.matmul(self.X, np.asarray(self.Z).T, out=self._memory("inner products"))
 
     @cached_property
     def squared_norms(self) -> tuple[np.ndarray, np.ndarray]:

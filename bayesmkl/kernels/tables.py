@@ -372,7 +372,7 @@ def refuse_target(X: Any, y: Any, views: Sequence[View]) -> None:
     >>> refuse_target(frame, frame["ill"], [View("all", np.array([0, 1]))])
     Traceback (most recent call last):
     ...
-    ValueError: `X` must not hold the target; its column 'ill' in the view 'all' is `y`. Leave it out: ...
+    ValueError: `X` must not hold the target; its column 'ill' in the view 'all' is `y`. Leave it out of `X`, ...
     """
     if not is_frame(X) or not (hasattr(y, "name") or is_frame(y)):
         return
@@ -384,5 +384,5 @@ def refuse_target(X: Any, y: Any, views: Sequence[View]) -> None:
             if target is not None and np.array_equal(np.asarray(values_at(X, j)), np.asarray(target)):
                 raise ValueError(
                     f"`X` must not hold the target; its column {names[j]!r} in the view {view.name!r} is `y`. Leave "
-                    f"it out: `X.drop(columns={names[j]!r})`."
+                    f"it out of `X`, by `X.drop(columns={names[j]!r})`, and of `views` where they name it."
                 )

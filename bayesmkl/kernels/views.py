@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from numbers import Integral, Real
@@ -99,6 +99,7 @@ def resolve_views(
     names = [str(name) for name in views]
     if len(set(names)) < len(names):
         raise ValueError(f"`views` must have different names; got {names}.")
+    refuse_names_of_rows("views", names)
     prepared = _prepared(labels)
     resolved = []
     for name, wanted in views.items():
@@ -108,6 +109,13 @@ def resolve_views(
         resolved.append(View(str(name), columns[first]))
     _refuse_overlap(resolved, list(views.values()), labels)
     return resolved
+
+
+def refuse_names_of_rows(name: str, views: Iterable[str]) -> None:
+    """Raise for views that are called as other rows of tables of views are."""
+    taken = sorted({"all views", "not explained", "views together"}.intersection(views))
+    if taken:
+        raise ValueError(f"`{name}` must not have the name {taken[0]!r}, a row of tables. Rename the view.")
 
 
 def _refuse_overlap(resolved: Sequence[View], given: Sequence[Any], labels: Sequence[Any] | None) -> None:

@@ -492,6 +492,11 @@ def class_targets(y: Any, unlabeled_label: Label | None = None) -> ClassTargets:
     """
     if type_of_target(y) == "multilabel-indicator":
         return _label_targets(y, unlabeled_label)
+    if np.ndim(y) == 2 and np.shape(y)[1] > 1:
+        raise ValueError(
+            f"`y` must hold one class for each sample, or a matrix of 0 and 1 that says which labels a sample has; "
+            f"got a matrix of shape {np.shape(y)} with other entries. Compare, `y == 'yes'`, or fit one column."
+        )
     y = column_or_1d(y, warn=True)
     if unlabeled_label is not None:
         return _partial_targets(y, unlabeled_label)

@@ -11,20 +11,20 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.metrics import roc_auc_score
 
-from bayesmkl._utils.validation import check_flag, check_integer, check_probability, generator_of
-from bayesmkl.gp.hyperposterior import GOOD_K, LARGEST_K
+from bayesmkl._utils.validation import check_flag, check_integer, check_probability, counted, generator_of
+from bayesmkl.gp.hyperposterior import GOOD_K, LARGEST_K, LARGEST_RHAT, LEAST_DRAWS
 from bayesmkl.gp.reading import average_left_out
 from bayesmkl.kernels.together import TOGETHER
 from bayesmkl.outcomes import Heteroscedastic
 from bayesmkl.outcomes.times import concordance
 from bayesmkl.posterior.checks import line_of_text
 from bayesmkl.posterior.checks import table as aligned
-from bayesmkl.posterior.diagnose import ADVICE, GOOD_RHAT, hyperparameters_section
+from bayesmkl.posterior.diagnose import ADVICE, GOOD_ESS, GOOD_RHAT, hyperparameters_section
 from bayesmkl.posterior.explained import ALL, NOISE, explained_draws, unit_of
-from bayesmkl.posterior.fitted import FittedBEMKL, fitted_bemkl, public
+from bayesmkl.posterior.fitted import PROCESSES, FittedBEMKL, fitted_bemkl, public
 from bayesmkl.posterior.loo import leave_one_out_by_cavities, log_predictive_of_points
 from bayesmkl.posterior.refine import PLURALS, valid_intervals
-from bayesmkl.posterior.relevance import AGAINST, PREDICTS
+from bayesmkl.posterior.relevance import AGAINST, NO_EVIDENCE, PREDICTS
 from bayesmkl.posterior.tables import (
     OF_SHARES,
     QUANTILES,
@@ -37,7 +37,6 @@ from bayesmkl.posterior.tables import (
 from bayesmkl.posterior.verdicts import has_evidence, sentence, verdicts
 
 MOST_VIEWS = 6  # on the page of a summary
-SETTLED = (*PREDICTS, AGAINST)  # verdicts that leave no question open
 ENDS = ("", "_lower", "_upper")
 WIDE = 0.2  # interval of explained variance from which on it is a question that stays open
 
@@ -232,12 +231,12 @@ def summary(model: BaseEstimator, ci_prob: float = 0.94, *, kernels: ArrayLike |
     names = [name for name in fitted.kernel_groups(None) if name != TOGETHER]
     lines = [
         f"{type(fitted.estimator).__name__} of {fitted.n_samples} rows: {_outcome(fitted)}; "
-        f"{len(fitted.kernel_names)} kernels of {len(set(names))} views"
+        f"{counted(len(fitted.kernel_names), 'kernel')} of {counted(len(set(names)), 'view')}"
     ]
     examined, advice = ADVICE.get(fitted.estimator, (None, ""))
     better = advice if examined is fitted.estimator.posterior_ else ""  # of an earlier fit otherwise
     first = table.attrs["headline"]
-    said = [_open_questions(table), _left_out(fitted), _trust(fitted), better]
+    said = [_open_questions(fitted, table), _left_out(fitted), _trust(fitted), better]
     lines += line_of_text(first) + _rows(fitted, table, ci_prob)
     for text in said:
         lines += line_of_text(text)
@@ -250,8 +249,8 @@ def _outcome(fitted: FittedBEMKL) -> str:
     if target.ndim > 1:
         return f"{target.shape[1]} {PLURALS[fitted.output_kind]}"
     if fitted.outcome in ("labels", "grades"):
-        found = zip(*np.unique(target, return_counts=True), strict=True)
-        return f"{fitted.outcome} {', '.join(f'{value} ({n})' for value, n in found)}"
+        classes = fitted.estimator.classes_  # grades in their order
+        return f"{fitted.outcome} {', '.join(f'{value} ({(target == value).sum()})' for value in classes)}"
     low, middle, high = np.quantile(target, [0.0, 0.5, 1.0])
     events = ""
     if fitted.outcome == "times":
@@ -276,11 +275,11 @@ def _rows(fitted: FittedBEMKL, table: pd.DataFrame, ci_prob: float) -> list[str]
     return [*aligned(heads, rows), *more]
 
 
-def _open_questions(table: pd.DataFrame) -> str:
+def _open_questions(fitted: FittedBEMKL, table: pd.DataFrame) -> str:
     """Say what the fit cannot say."""
     parts = table[~table["view"].isin([ALL, NOISE])]
     named, said = _names(parts), []
-    unsure = [name for name, word in zip(named, parts["verdict"], strict=True) if word not in SETTLED]
+    unsure = [name for name, word in zip(named, parts["verdict"], strict=True) if word == NO_EVIDENCE]
     if unsure:
         which = f"{', '.join(unsure[:MOST_VIEWS])}{' and others' if len(unsure) > MOST_VIEWS else ''}"
         said.append(f"whether {which} add{'s' * (len(unsure) == 1)} anything, or nothing")
@@ -289,9 +288,15 @@ def _open_questions(table: pd.DataFrame) -> str:
     if width[w] > WIDE:
         lower, upper = (round(100 * max(parts[f"explained{end}"].iloc[w], 0.0)) for end in ENDS[1:])
         said.append(f"how much {named[w]} explains: anything from {lower} to {upper} %")
+    untested = (~parts["verdict"].isin([*PREDICTS, NO_EVIDENCE, AGAINST])).any()
+    if untested and type(fitted.estimator) in PROCESSES:
+        tests = f"Fit a {PROCESSES[type(fitted.estimator)]} to know which views predict the outcome."
+    else:
+        by = "inclusion_table" if fitted.selects_kernels else "relevance"
+        tests = f"Not every view was tested: use `{by}(model)`."
     if not said:
-        return "The fit leaves no question about views open."
-    return f"What the fit cannot say: {'; '.join(said)}. More rows would help."
+        return tests if untested else "The fit leaves no question about views open."
+    return f"What the fit cannot say: {'; '.join(said)}. More rows would help.{f' {tests}' * bool(untested)}"
 
 
 def _names(table: pd.DataFrame) -> list[str]:
@@ -303,9 +308,8 @@ def _names(table: pd.DataFrame) -> list[str]:
 def _left_out(fitted: FittedBEMKL) -> str:
     """Say how well rows are predicted by the others, beside knowing nothing."""
     if not fitted.is_marginal or fitted.has_landmarks:
-        return (
-            "Predictions of left-out rows are not known from this fit: use `cross_val_score` or `diagnose`."
-        )
+        also = "" if type(fitted.estimator) in PROCESSES else " or `diagnose`"
+        return f"Predictions of left-out rows are not known from this fit: use `cross_val_score`{also}."
     loo, estimator = leave_one_out_by_cavities(fitted), fitted.estimator
     draws, target = fitted.states[0], np.asarray(fitted.target)
     start = "Rows that are left out are predicted with"
@@ -330,7 +334,7 @@ def _left_out(fitted: FittedBEMKL) -> str:
         y["event"], y["time"] = estimator.target_[0] == estimator.target_[1], target
         risk = -score[0] if estimator.likelihood_.rises else score[0]
         return f"{start} a concordance of {concordance(risk, y):.2f} (knowing nothing: 0.50)."
-    what = "probability" if fitted.outcome == "counts" else "density"
+    what = "probability" if fitted.outcome in ("counts", "labels") else "density"
     return f"{start} a mean log {what} of {loo.elpd_i.mean():.2f}."
 
 
@@ -345,14 +349,18 @@ def _trust(fitted: FittedBEMKL) -> str:
             return "The Markov chains agree: the intervals can be trusted."
         return "The Markov chains do not agree: draw longer ones."
     section = hyperparameters_section(fitted)
-    name, limit = ("R-hat", GOOD_RHAT) if "rhat" in section.values else ("k-hat", GOOD_K)
-    number = float(section.values["rhat" if "rhat" in section.values else "pareto_k"])
+    chains, rough = "rhat" in section.values, section.verdict == "caution"
+    name, good, largest = ("R-hat", GOOD_RHAT, LARGEST_RHAT) if chains else ("k-hat", GOOD_K, LARGEST_K)
+    limit = good if rough else largest  # that of the warning at `fit`
+    number, ess = float(section.values["rhat" if chains else "pareto_k"]), section.values["ess"]
+    found = f"({name} {number:.2f}, at most {limit:g} is wanted"
     if section.verdict == "good" and estimator.converged_:
-        limit = limit if number <= limit else LARGEST_K  # of weights that differ little
-        return f"The computation can be trusted ({name} {number:.2f}, at most {limit:g} is wanted)."
+        return f"The computation can be trusted {found})."
     what = (
-        "The posterior of the kernel weights could not be sampled well"
-        if section.verdict == "bad"
-        else "The ends of the intervals are rough"
+        "The ends of the intervals are rough"
+        if rough
+        else "The posterior of the kernel weights could not be sampled well"
     )
-    return f"{what} ({name} {number:.2f}, at most {limit:g} is wanted). {section.advice.split('. ', 1)[-1]}"
+    least = GOOD_ESS if chains else LEAST_DRAWS
+    few = f"; {ess:.0f} effective draws, at least {least:.0f} are wanted" * (ess < least)
+    return f"{what} {found}{few}). {section.advice.split('draws. ')[-1]}"

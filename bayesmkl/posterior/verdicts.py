@@ -69,8 +69,8 @@ def verdicts(model: BaseEstimator) -> dict[str, Verdict]:
         model with one without kernels. The verdict of a view compares the model with the model of the other views; a
         view is not needed if other views carry the same information. If all views together have "no evidence", no
         single view has any. Some models have no evidence to compare: BEMKL, landmarks, several classes and Markov
-        chains; single views are not compared if there are more than 32. The log Bayes factor is then NaN, and the
-        word is "not tested". Use :func:`relevance` instead.
+        chains; single views are not compared if there are more than 32, or where the model without the view has its
+        mass elsewhere. The log Bayes factor is then NaN, and the word is "not tested". Use :func:`relevance` instead.
 
     Raises
     ------
@@ -80,7 +80,8 @@ def verdicts(model: BaseEstimator) -> dict[str, Verdict]:
 
     See Also
     --------
-    relevance : The same by refits, with the accuracy of predictions of left-out samples.
+    relevance : The same by refits, with the accuracy of predictions of left-out samples. Near a threshold the two may
+        use different words.
 
     Notes
     -----

@@ -63,6 +63,12 @@ def test_only_estimators_refuse_events_at_zero():
         survival_times(rows([(0.0, 0.0)], [("lower", "f8"), ("upper", "f8")]))
 
 
+def test_the_event_is_coded_by_1_and_0_in_a_structured_array_too():
+    coded = survival_times(rows([(1, 2.5), (0, 4.0)], [("died", "i8"), ("days", "f8")]))
+    for own, other in zip(coded, survival_times(rows([(True, 2.5), (False, 4.0)])), strict=True):
+        np.testing.assert_array_equal(own, other)
+
+
 def test_all_censored_where_that_is_allowed():
     y = rows([(False, 1.0), (False, 2.0)])
     assert not event_and_time(y, all_censored=True).event.any()

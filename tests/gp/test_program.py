@@ -208,9 +208,12 @@ def test_log_density_and_gradient_are_those_of_the_likelihood(name, rng):
             np.asarray(value) for value in jax.jit(jax.grad(lambda *at: total(*at).sum(), (0, 1)))(*at)
         )
     slopes = likelihood.derivatives(y, score, phi)
-    np.testing.assert_allclose(found, likelihood.log_density(y, score, phi), rtol=1e-9, atol=1e-9)
-    np.testing.assert_allclose(by_score, slopes.first, rtol=1e-8, atol=1e-8)
-    np.testing.assert_allclose(by_phi, slopes.parameters.sum(axis=1), rtol=1e-7, atol=1e-7)
+    tol = (
+        1e-6 if name in ("beta-binomial", "offset") else 1e-9
+    )  # JAX's betaln of arguments from 8 on has 6e-7
+    np.testing.assert_allclose(found, likelihood.log_density(y, score, phi), rtol=tol, atol=tol)
+    np.testing.assert_allclose(by_score, slopes.first, rtol=10.0 * tol, atol=10.0 * tol)
+    np.testing.assert_allclose(by_phi, slopes.parameters.sum(axis=1), rtol=100.0 * tol, atol=100.0 * tol)
 
 
 @pytest.mark.heavy

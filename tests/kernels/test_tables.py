@@ -313,7 +313,9 @@ def test_views_that_are_none(arguments, expected):
 
 def test_a_target_in_a_view_is_refused():
     frame = CLINIC.assign(ill=Y == "ill", time=np.arange(1.0, N + 1.0), died=[0, 1] * 20)
-    with pytest.raises(ValueError, match=r"column 'ill' in the view 'all' is `y`\. Leave it out: `X\.drop"):
+    with pytest.raises(
+        ValueError, match=r"column 'ill' in the view 'all' is `y`\. Leave it out of `X`, by `X\.drop"
+    ):
         BEMKLClassifier(max_iter=5).fit(frame, frame["ill"])
     with pytest.raises(ValueError, match="its column 'time' in the view 'all' is `y`"):
         GPMKLSurvival(**FAST).fit(frame, frame[["time", "died"]])

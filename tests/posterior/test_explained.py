@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -179,6 +181,31 @@ def test_landmarks_and_absent_views_have_tables():
         assert table.loc["signal", "explained"] > 0.6
         assert table.loc["all views", "explained_upper"] < 1.0
         assert "can be trusted" in str(summary(model)) or "wanted" in str(summary(model))
+
+
+def test_what_was_not_tested_is_no_open_question():
+    few = Marginal(n_points=200, n_draws=200)
+    selected = GPMKLRegressor(bank(), kernel_prior="spike-slab", inference=few, random_state=0).fit(X, Y)
+    assert "use `inclusion_table(model)`" in " ".join(summary(selected).sentences)
+    variational = " ".join(summary(BEMKLSurvival(bank(), max_iter=2000).fit(X, TIMES)).sentences)
+    assert "Fit a GPMKLSurvival" in variational
+    assert not any(other in variational for other in ("relevance", "diagnose", "GPMKLRegressor", "refine"))
+
+
+def test_grades_are_counted_in_their_order():
+    grades = np.array(["low", "mid", "high"])[np.digitize(Y, [-0.5, 0.5])]
+    model = GPMKLOrdinalClassifier(bank(), levels=["low", "mid", "high"], inference=FEW, random_state=0)
+    assert re.search(
+        r"grades low \(\d+\), mid \(\d+\), high \(\d+\);", summary(model.fit(X, grades)).lines[0]
+    )
+
+
+@pytest.mark.parametrize("name", ["all views", "not explained", "views together"])
+def test_views_are_not_called_as_other_rows_of_tables(name):
+    with pytest.raises(ValueError, match=f"`views` must not have the name '{name}'"):
+        GPMKLRegressor(views={name: [0], "other": [1]}).fit(X, Y)
+    with pytest.raises(ValueError, match=f"`kernel_views` must not have the name '{name}'"):
+        GPMKLRegressor("precomputed", kernel_views=[name, "b"]).fit(np.stack([X @ X.T] * 2, axis=2), Y)
 
 
 def test_a_view_that_offsets_others_is_told_in_words(model):

@@ -501,9 +501,10 @@ def induce(model: BaseGPMKL, targets: np.ndarray, rng: np.random.Generator) -> I
         found = pseudo_samples(features, gather(bank, features, bank.X_train_, targets))
         return _with_fields(*found, Heteroscedastic(Gaussian()))._replace(start=start)
     if len(targets) > 1:
+        fewer = FEWER_SAMPLES if targets.shape[1] > MOST_COMPARED else "Or use `landmarks=None`."
         raise ValueError(
             f"`y` must have two classes with landmarks; got {len(targets)} classes or labels. Fit one model for "
-            f"each, as sklearn.multiclass.OneVsRestClassifier does. {FEWER_SAMPLES}"
+            f"each, as sklearn.multiclass.OneVsRestClassifier does. {fewer}"
         )
 
     def model_of(pseudo: PseudoSamples, seen: np.ndarray, remainder: Remainder) -> Hypermodel:

@@ -22,6 +22,7 @@ from bayesmkl.kernels.stacks.learned import with_learned
 from bayesmkl.kernels.stacks.of_bank import linear_rows, linear_stack
 from bayesmkl.kernels.stacks.packed import pack
 from bayesmkl.kernels.together import TOGETHER, ViewKernels
+from bayesmkl.kernels.views import refuse_names_of_rows
 
 BLOCK_ENTRIES = 2**24  # of the kernels of new rows that are held at once, 128 MB
 
@@ -92,6 +93,7 @@ class CompletingMKL(Parameters):
                 f"`kernel_views` must name the view of each of {len(kernels)} kernels; got {shown(views)}."
             )
         names, members = np.unique([str(view) for view in views], return_inverse=True)
+        refuse_names_of_rows("kernel_views", names.tolist())
         if not self.together or len(names) < 2:
             return kernels, y
         order = np.argsort(members, kind="stable")
