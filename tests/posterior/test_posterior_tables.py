@@ -422,7 +422,7 @@ def test_command_lists_and_writes_what_is_in(tmp_path):
     X, y = samples()
     pd.DataFrame(X[:, [0, 3, 8]], columns=["a", "b", "c"]).assign(y=y).to_csv(tmp_path / "data.csv")
     data = tmp_path / "data.csv"
-    given = ["--target", "y", "--method", "gpmkl", "--kernel-prior", "spike-slab", "--draws", "25"]
+    given = ["--target", "y", "--method", "gpmkl", "--kernel-prior", "spike-slab", "--draws", "100"]
     given += ["--kernels-on", "each", "--drop", "Unnamed: 0"]
     result = CliRunner().invoke(app, ["fit", str(data), *given, "--out", str(tmp_path / "run")])
     assert result.exit_code == 0, result.stderr
