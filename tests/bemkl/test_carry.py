@@ -157,8 +157,11 @@ def test_accelerated_and_plain_reach_the_same_posterior_of_many_samples(rng, nam
     """Priors that say much about the precisions: the plain loop, too, comes to rest."""
     module = MODULES[name]
     problem, start = problem_of(name, rng, PROBED + 8)
-    priors = type(problem.priors)(*[Gamma(100.0, 100.0)] * len(problem.priors))
-    problem = problem._replace(priors=priors)
+    tasks = [
+        own._replace(priors=type(own.priors)(*[Gamma(100.0, 100.0)] * len(own.priors)))
+        for own in getattr(problem, "tasks", [problem])
+    ]
+    problem = problem._replace(tasks=tuple(tasks)) if name == "multitask" else tasks[0]
     plain = maximize_elbo(module, problem, start, LoopOptions(3000, 1e-10, accelerate=False))
     fast = maximize_elbo(module, problem, start, LoopOptions(plain.n_iter // 3, 1e-12))
     assert plain.outcome.converged
