@@ -337,10 +337,11 @@ def frobenius_gram(
            [2., 4.]])
     """
     kernels = stack.columns(slice(None))
-    means = _means(kernels, sample_weights)
-    around = means - _means(means, sample_weights)[:, None]
+    if center:
+        means = _means(kernels, sample_weights)
+        around = means - _means(means, sample_weights)[:, None]
     roots = None if sample_weights is None else np.sqrt(sample_weights)
-    gram, step = np.zeros((len(kernels), len(kernels))), max(1, CHUNK_BYTES // (8 * means.size))
+    gram, step = np.zeros((len(kernels), len(kernels))), max(1, CHUNK_BYTES // kernels[:, 0].nbytes)
     for rows in (slice(first, first + step) for first in range(0, stack.n_train, step)):
         part = kernels[:, rows]
         if center:

@@ -43,8 +43,9 @@ from bayesmkl.kernels.presence import column_means, present_views, with_means
 from bayesmkl.kernels.slopes import Flat, Scaled, Slopes, normalized_slopes
 from bayesmkl.kernels.sparse import columns_of, is_sparse, validate_sparse
 from bayesmkl.kernels.tables import MISSING, ColumnPlan, is_agreement, kernels_by_kind, read_frame
-from bayesmkl.kernels.together import TOGETHER, Together, ViewKernels
+from bayesmkl.kernels.together import Together, ViewKernels
 from bayesmkl.kernels.views import (
+    TOGETHER,
     View,
     check_samples,
     column_labels,

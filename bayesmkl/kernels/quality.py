@@ -20,7 +20,7 @@ from scipy.linalg.lapack import dpotrf
 
 from bayesmkl._utils.units import LARGEST, SMALLEST
 from bayesmkl._utils.warnings import warn_user
-from bayesmkl.kernels.together import TOGETHER
+from bayesmkl.kernels.views import TOGETHER
 
 # All entries equal up to this share of the largest, half the digits of a float64.
 CONSTANT = 1e-8

@@ -24,8 +24,8 @@ from scipy.linalg.blas import daxpy, dger
 
 from bayesmkl.kernels.base import Kernel
 from bayesmkl.kernels.geometry import PairwiseGeometry
+from bayesmkl.kernels.views import TOGETHER
 
-TOGETHER = "views together"
 CONSTANT = 1e-10  # part of a kernel around its mean that is rounding error
 SMOOTH = 2  # power of the mean square of a kernel's entries, by which kernels of a view are weighted
 TINY = float(np.finfo(float).tiny)

@@ -18,6 +18,8 @@ from bayesmkl._utils.validation import shown
 
 Label = str | int | float | bool | tuple[Any, ...] | None
 LISTED = 5  # labels in messages
+# Names that tables of views have for other rows: all views, what they do not explain, functions of several views.
+ALL_VIEWS, NOISE, TOGETHER = "all views", "not explained", "views together"
 # How the column types of pandas, polars and Arrow begin where they hold plain numbers.
 NUMERIC_TYPES = ("int", "uint", "float", "double", "bool", "decimal")
 
@@ -113,7 +115,7 @@ def resolve_views(
 
 def refuse_names_of_rows(name: str, views: Iterable[str]) -> None:
     """Raise for views that are called as other rows of tables of views are."""
-    taken = sorted({"all views", "not explained", "views together"}.intersection(views))
+    taken = sorted({ALL_VIEWS, NOISE, TOGETHER}.intersection(views))
     if taken:
         raise ValueError(f"`{name}` must not have the name {taken[0]!r}, a row of tables. Rename the view.")
 

@@ -495,7 +495,7 @@ def class_targets(y: Any, unlabeled_label: Label | None = None) -> ClassTargets:
     if np.ndim(y) == 2 and np.shape(y)[1] > 1:
         raise ValueError(
             f"`y` must hold one class for each sample, or a matrix of 0 and 1 that says which labels a sample has; "
-            f"got a matrix of shape {np.shape(y)} with other entries. Compare, `y == 'yes'`, or fit one column."
+            f"got a matrix of shape {np.shape(y)} with other entries. Make one by `y == 'yes'`, or fit one column."
         )
     y = column_or_1d(y, warn=True)
     if unlabeled_label is not None:

@@ -32,7 +32,6 @@ from bayesmkl.posterior.fitted import FittedBEMKL, evenly
 
 N_DRAWS = 200  # from a variational posterior
 BLOCK_ENTRIES = 2**23  # of parts that are held at once
-ALL, NOISE = "all views", "not explained"
 
 
 class Explained(NamedTuple):

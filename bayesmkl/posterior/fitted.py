@@ -111,8 +111,13 @@ class FittedBEMKL(NamedTuple):
 
     @property
     def has_tasks(self) -> bool:
-        """Whether a column of the samples says of which task each is; BEMKL has other estimators for these."""
+        """Whether the design has tasks; BEMKL has estimators of its own for them."""
         return self.design is not None and self.design.has_tasks
+
+    @property
+    def process(self) -> str | None:
+        """The Gaussian process to fit instead, where BEMKL has little more than tables; else None."""
+        return PROCESSES.get(type(self.estimator))
 
     @property
     def is_drawn(self) -> bool:

@@ -26,7 +26,7 @@ from bayesmkl.bemkl.nonnegative import NonnegativeReadout
 from bayesmkl.kernels.stacks.dense import DenseStack, stored_array
 from bayesmkl.posterior.checks import why_no_prior_draws
 from bayesmkl.posterior.evaluated import convergence
-from bayesmkl.posterior.fitted import ABSENT, PROCESSES, FittedBEMKL, fitted_bemkl, public, same_targets
+from bayesmkl.posterior.fitted import ABSENT, FittedBEMKL, fitted_bemkl, public, same_targets
 from bayesmkl.posterior.tables import kernel_table
 
 PLURALS = {"class": "classes", "label": "labels", "output": "targets"}
@@ -228,8 +228,7 @@ def _advice(fits: list[Fit], options: Gibbs, instead: str) -> str | None:
 
 def _process(fitted: FittedBEMKL) -> str:
     """Return the additive Gaussian process of the same targets."""
-    usual = "GPMKLClassifier" if fitted.is_classifier else "GPMKLRegressor"
-    return PROCESSES.get(type(fitted.estimator), usual)
+    return fitted.process or ("GPMKLClassifier" if fitted.is_classifier else "GPMKLRegressor")
 
 
 def why_not_sampled(fitted: FittedBEMKL) -> str | None:
@@ -271,8 +270,8 @@ def valid_intervals(fitted: FittedBEMKL) -> str:
     if reason is not None:
         return f"No sampler has this model: {reason}"
     best, which = f'{_process(fitted)} or inference="nuts"', "gives intervals that can be read"
-    if type(fitted.estimator) in PROCESSES:
-        return f"{_process(fitted)} {which}."
+    if fitted.process is not None:
+        return f"{fitted.process} {which}."
     if why_no_prior_draws(fitted.problems_without_kernels()[0].priors) is not None:
         return (
             f'{_process(fitted)}, or a prior that can be sampled ("nonsparse") and inference="nuts", {which}.'

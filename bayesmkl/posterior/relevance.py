@@ -52,8 +52,8 @@ from bayesmkl.kernels.base import Kernel
 from bayesmkl.kernels.stacks.base import Stack
 from bayesmkl.kernels.stacks.dense import DenseStack, stored_array
 from bayesmkl.kernels.stacks.learned import LearnedStack, with_learned
-from bayesmkl.kernels.together import TOGETHER, ViewKernels
-from bayesmkl.kernels.views import View
+from bayesmkl.kernels.together import ViewKernels
+from bayesmkl.kernels.views import TOGETHER, View
 from bayesmkl.posterior.fitted import ABSENT, FittedBEMKL, evenly, fitted_bemkl, public, states_of
 from bayesmkl.posterior.loo import leave_one_out_of_draws
 from bayesmkl.posterior.tables import OF_SHARES, table_of_draws

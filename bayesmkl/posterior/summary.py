@@ -14,14 +14,14 @@ from sklearn.metrics import roc_auc_score
 from bayesmkl._utils.validation import check_flag, check_integer, check_probability, counted, generator_of
 from bayesmkl.gp.hyperposterior import GOOD_K, LARGEST_K, LARGEST_RHAT, LEAST_DRAWS
 from bayesmkl.gp.reading import average_left_out
-from bayesmkl.kernels.together import TOGETHER
+from bayesmkl.kernels.views import ALL_VIEWS, NOISE, TOGETHER
 from bayesmkl.outcomes import Heteroscedastic
 from bayesmkl.outcomes.times import concordance
 from bayesmkl.posterior.checks import line_of_text
 from bayesmkl.posterior.checks import table as aligned
 from bayesmkl.posterior.diagnose import ADVICE, GOOD_ESS, GOOD_RHAT, hyperparameters_section
-from bayesmkl.posterior.explained import ALL, NOISE, explained_draws, unit_of
-from bayesmkl.posterior.fitted import PROCESSES, FittedBEMKL, fitted_bemkl, public
+from bayesmkl.posterior.explained import explained_draws, unit_of
+from bayesmkl.posterior.fitted import FittedBEMKL, fitted_bemkl, public
 from bayesmkl.posterior.loo import leave_one_out_by_cavities, log_predictive_of_points
 from bayesmkl.posterior.refine import PLURALS, valid_intervals
 from bayesmkl.posterior.relevance import AGAINST, NO_EVIDENCE, PREDICTS
@@ -134,7 +134,7 @@ def view_table(
     fitted.refuse_kernels(kernels)
     groups = fitted.kernel_groups(None)
     known = explained_draws(fitted, groups, n_draws, rng, kernels)
-    names, tail = [*dict.fromkeys(groups), ALL, NOISE], 0.5 * (1.0 - ci_prob)
+    names, tail = [*dict.fromkeys(groups), ALL_VIEWS, NOISE], 0.5 * (1.0 - ci_prob)
     found = verdicts(fitted.estimator) if has_evidence(fitted) else {}
     words = {name: verdict.word for name, verdict in found.items()}
     tables = []
@@ -260,7 +260,7 @@ def _outcome(fitted: FittedBEMKL) -> str:
 
 def _rows(fitted: FittedBEMKL, table: pd.DataFrame, ci_prob: float) -> list[str]:
     """Return the lines of the largest views, of all views, and of what is not explained."""
-    is_part = ~table["view"].isin([ALL, NOISE])
+    is_part = ~table["view"].isin([ALL_VIEWS, NOISE])
     kept = table[is_part].sort_values("explained", ascending=False, kind="stable").head(MOST_VIEWS).index
     shown = table if len(kept) == is_part.sum() else table[~is_part | table.index.isin(kept)]
     rows = []
@@ -277,7 +277,7 @@ def _rows(fitted: FittedBEMKL, table: pd.DataFrame, ci_prob: float) -> list[str]
 
 def _open_questions(fitted: FittedBEMKL, table: pd.DataFrame) -> str:
     """Say what the fit cannot say."""
-    parts = table[~table["view"].isin([ALL, NOISE])]
+    parts = table[~table["view"].isin([ALL_VIEWS, NOISE])]
     named, said = _names(parts), []
     unsure = [name for name, word in zip(named, parts["verdict"], strict=True) if word == NO_EVIDENCE]
     if unsure:
@@ -288,15 +288,15 @@ def _open_questions(fitted: FittedBEMKL, table: pd.DataFrame) -> str:
     if width[w] > WIDE:
         lower, upper = (round(100 * max(parts[f"explained{end}"].iloc[w], 0.0)) for end in ENDS[1:])
         said.append(f"how much {named[w]} explains: anything from {lower} to {upper} %")
-    untested = (~parts["verdict"].isin([*PREDICTS, NO_EVIDENCE, AGAINST])).any()
-    if untested and type(fitted.estimator) in PROCESSES:
-        tests = f"Fit a {PROCESSES[type(fitted.estimator)]} to know which views predict the outcome."
-    else:
+    answers = [f"What the fit cannot say: {'; '.join(said)}. More rows would help."] if said else []
+    if not parts["verdict"].isin([*PREDICTS, NO_EVIDENCE, AGAINST]).all():
         by = "inclusion_table" if fitted.selects_kernels else "relevance"
-        tests = f"Not every view was tested: use `{by}(model)`."
-    if not said:
-        return tests if untested else "The fit leaves no question about views open."
-    return f"What the fit cannot say: {'; '.join(said)}. More rows would help.{f' {tests}' * bool(untested)}"
+        answers.append(
+            f"Not every view was tested: use `{by}(model)`."
+            if fitted.process is None
+            else f"Fit a {fitted.process} to know which views predict the outcome."
+        )
+    return " ".join(answers) or "The fit leaves no question about views open."
 
 
 def _names(table: pd.DataFrame) -> list[str]:
@@ -308,7 +308,7 @@ def _names(table: pd.DataFrame) -> list[str]:
 def _left_out(fitted: FittedBEMKL) -> str:
     """Say how well rows are predicted by the others, beside knowing nothing."""
     if not fitted.is_marginal or fitted.has_landmarks:
-        also = "" if type(fitted.estimator) in PROCESSES else " or `diagnose`"
+        also = " or `diagnose`" if fitted.process is None else ""
         return f"Predictions of left-out rows are not known from this fit: use `cross_val_score`{also}."
     loo, estimator = leave_one_out_by_cavities(fitted), fitted.estimator
     draws, target = fitted.states[0], np.asarray(fitted.target)

@@ -35,8 +35,9 @@ from bayesmkl._utils.validation import check_flag, check_probability
 from bayesmkl.bemkl.nonnegative import CutOffNormals, CutOffPair, NonnegativeReadout
 from bayesmkl.gp.design import FittedDesign
 from bayesmkl.gp.reading import HyperDraws
+from bayesmkl.kernels.views import ALL_VIEWS, NOISE
 from bayesmkl.outcomes import PiecewiseHazard
-from bayesmkl.posterior.explained import ALL, NOISE, Explained, explained_draws, unit_of
+from bayesmkl.posterior.explained import Explained, explained_draws, unit_of
 from bayesmkl.posterior.fitted import FittedBEMKL, evenly, fitted_bemkl, public
 
 NEAR_ZERO = 0.01  # of its mean, below which a weight is zero as far as shares go
@@ -389,7 +390,7 @@ def of_all_models(
 
 def _sorted(table: pd.DataFrame) -> pd.DataFrame:
     """Sort by falling explained variance, or share; the rows of all views and of noise stay last."""
-    is_part = ~table["view"].isin([ALL, NOISE]) if "view" in table else np.full(len(table), True)
+    is_part = ~table["view"].isin([ALL_VIEWS, NOISE]) if "view" in table else np.full(len(table), True)
     by = "explained" if "explained" in table else "share"
     return pd.concat([table[is_part].sort_values(by, ascending=False, kind="stable"), table[~is_part]])
 

@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator
 from bayesmkl._utils.threads import blas_threads_for
 from bayesmkl.gp.hyperposterior import HOPELESS_K
 from bayesmkl.gp.smaller import smaller_evidence
+from bayesmkl.kernels.views import ALL_VIEWS
 from bayesmkl.posterior.fitted import FittedBEMKL, fitted_bemkl, public
 from bayesmkl.posterior.relevance import (
     AGAINST,
@@ -24,7 +25,6 @@ from bayesmkl.posterior.relevance import (
     word_of,
 )
 
-ALL_VIEWS = "all views"
 MOST_VIEWS = 32  # of which each has a verdict
 # By models: the posterior that verdicts belong to, and these.
 KNOWN: WeakKeyDictionary[BaseEstimator, tuple[Any, dict[str, Verdict]]] = WeakKeyDictionary()

@@ -34,7 +34,6 @@ from bayesmkl.gp.selection import alignments
 from bayesmkl.gp.unknown_points import CompletedKernels, find_centers
 from bayesmkl.kernels.bank import CheckedTable
 from bayesmkl.kernels.presence import present_views, stack_with_absent
-from bayesmkl.kernels.sparse import is_sparse
 from bayesmkl.outcomes import Gaussian
 from bayesmkl.posterior.fitted import FittedBEMKL, evenly, fitted_bemkl, passed, public, unwrapped
 from bayesmkl.posterior.tables import errors_of_chains, monte_carlo_errors, row_labels
@@ -301,9 +300,7 @@ def permutation_table(
     estimator, steps = _with_bank(model)
     bank = estimator.kernel_bank_
     X = passed(steps, X)
-    rows = estimator._validate_rows(X)
-    if is_sparse(rows):
-        np.asarray(rows)  # raises: columns of a dense table are permuted
+    rows = np.asarray(estimator._validate_rows(X))  # an error where they are sparse
     if bank.column_plan_ is not None and bank.column_plan_.columns:
         X = CheckedTable(rows, None, None)  # type: ignore[assignment]  # codes of categories, not labels
     scorer, y = check_scoring(estimator, scoring), np.asarray(y)

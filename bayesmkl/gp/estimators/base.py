@@ -71,7 +71,7 @@ from bayesmkl.kernels.stacks.base import Stack
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.kernels.stacks.packed import unheld
 from bayesmkl.kernels.tables import read_frame
-from bayesmkl.kernels.together import TOGETHER
+from bayesmkl.kernels.views import TOGETHER
 from bayesmkl.outcomes import Gaussian, Heteroscedastic, StudentT
 from bayesmkl.outcomes.base import Likelihood, repeated
 

@@ -21,8 +21,8 @@ from bayesmkl.kernels.stacks.factored import LinearStack
 from bayesmkl.kernels.stacks.learned import with_learned
 from bayesmkl.kernels.stacks.of_bank import linear_rows, linear_stack
 from bayesmkl.kernels.stacks.packed import pack
-from bayesmkl.kernels.together import TOGETHER, ViewKernels
-from bayesmkl.kernels.views import refuse_names_of_rows
+from bayesmkl.kernels.together import ViewKernels
+from bayesmkl.kernels.views import TOGETHER, refuse_names_of_rows
 
 BLOCK_ENTRIES = 2**24  # of the kernels of new rows that are held at once, 128 MB
 

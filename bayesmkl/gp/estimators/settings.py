@@ -30,8 +30,7 @@ from bayesmkl.gp.hyperpriors import (
 from bayesmkl.gp.selection import SpikeSlabOfKernels, SpikeSlabWeights
 from bayesmkl.kernels.quality import KernelQualityWarning, join
 from bayesmkl.kernels.stacks.learned import points_of
-from bayesmkl.kernels.together import TOGETHER
-from bayesmkl.kernels.views import check_samples, column_names
+from bayesmkl.kernels.views import TOGETHER, check_samples, column_names
 
 if TYPE_CHECKING:
     from bayesmkl.gp.design import Design
